@@ -7,3 +7,7 @@ macro_rules! comment {
 }
 
 pub mod prims;
+/// Structs of every layout of `hdl-spec` (generated).
+#[path = "gen/layouts.rs"]
+pub mod layouts;
+pub mod types;

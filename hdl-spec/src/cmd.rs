@@ -1,0 +1,158 @@
+//! Commands. A command block is 192 bytes, 64-byte aligned, in the caller's memory: 128 bytes of
+//! command, then the 64-byte [`response`]. Writing its bus address to the command doorbell of the
+//! caller's page starts it; one command per PASID is in flight. The card writes the response in one
+//! write; it is valid when `response.seq` equals the command's `seq` (take `seq` from 1 upwards).
+//! `status` is 0 or a positive errno; a refused command changes nothing.
+
+use crate::layout;
+
+pub const CMD_BYTES: usize = 128;
+pub const BLOCK_BYTES: usize = 192;
+pub const RESP_OFFSET: usize = 128;
+
+/// Command opcodes.
+pub mod op {
+    pub const NOP: u8 = 0;
+    pub const ALLOC_PD: u8 = 1;
+    pub const DEALLOC_PD: u8 = 2;
+    pub const CREATE_EQ: u8 = 3;
+    pub const CREATE_CQ: u8 = 4;
+    pub const DESTROY_CQ: u8 = 5;
+    pub const REG_MR: u8 = 6;
+    pub const DEREG_MR: u8 = 7;
+    pub const CREATE_QP: u8 = 8;
+    pub const MODIFY_QP: u8 = 9;
+    pub const QUERY_QP: u8 = 10;
+    pub const DESTROY_QP: u8 = 11;
+    /// Admin (PASID 0 page) only: destroys all that `id` (a PASID) owns.
+    pub const TEARDOWN: u8 = 12;
+    /// Admin only.
+    pub const SET_GID: u8 = 13;
+    pub const NAMES: [&str; 14] = [
+        "NOP", "ALLOC_PD", "DEALLOC_PD", "CREATE_EQ", "CREATE_CQ", "DESTROY_CQ", "REG_MR", "DEREG_MR",
+        "CREATE_QP", "MODIFY_QP", "QUERY_QP", "DESTROY_QP", "TEARDOWN", "SET_GID",
+    ];
+}
+
+/// Response status: Linux errno values.
+pub mod errno {
+    pub const OK: u8 = 0;
+    pub const EPERM: u8 = 1;
+    pub const ENOENT: u8 = 2;
+    pub const ENOMEM: u8 = 12;
+    pub const EBUSY: u8 = 16;
+    pub const EINVAL: u8 = 22;
+    pub const EOPNOTSUPP: u8 = 95;
+}
+
+layout! {
+    /// Head of every command. `id` is the object: PD, CQN, MR key, QPN or PASID.
+    head: 1024 {
+        opcode: 0, 8, "`cmd::op`";
+        seq: 32, 32, "Copied into the response; not 0";
+        id: 64, 32, "Object that the command acts on";
+    }
+}
+
+layout! {
+    /// Response to every command.
+    response: 512 {
+        id: 0, 32, "Created object (PD, CQN, key, QPN)";
+        state: 32, 8, "QUERY_QP: state";
+        sq_psn: 64, 24, "QUERY_QP: next PSN to send";
+        rq_psn: 96, 24, "QUERY_QP: next PSN expected";
+        sq_head: 128, 16, "QUERY_QP: oldest send unit not completed";
+        status: 448, 8, "0 or a positive errno";
+        seq: 480, 32, "Sequence of the command; written last";
+    }
+}
+
+layout! {
+    /// CREATE_EQ: one per PASID.
+    create_eq: 1024 {
+        log: 96, 5, "log2 of entries, 4..=16";
+        base: 128, 64, "Bus address, 4 KiB aligned";
+    }
+}
+layout! {
+    /// CREATE_CQ.
+    create_cq: 1024 {
+        log: 96, 5, "log2 of entries, 4..=16";
+        base: 128, 64, "Bus address, 4 KiB aligned";
+    }
+}
+layout! {
+    /// REG_MR. The page list holds 8-byte bus addresses, is 64-byte aligned and stays in place until DEREG_MR.
+    reg_mr: 1024 {
+        pd: 96, 12, "Protection domain";
+        access: 108, 4, "bit 0 local write, 1 remote write, 2 remote read, 3 remote atomic (as IBV_ACCESS_*)";
+        page_shift: 112, 6, "log2 of the page size, 12..=30";
+        list: 128, 64, "Bus address of the page list";
+        va: 192, 64, "First virtual address";
+        len: 256, 64, "Bytes, 1..=2^40";
+    }
+}
+layout! {
+    /// CREATE_QP. Rings are 4 KiB aligned.
+    create_qp: 1024 {
+        qp_type: 96, 2, "`table::qp_type`";
+        sq_log: 98, 4, "log2 of the send ring, units (4..=15)";
+        rq_log: 102, 4, "log2 of the receive ring, entries (0..=15)";
+        rq_stride: 106, 2, "log2 of units per receive entry";
+        pd: 108, 12, "Protection domain";
+        sq_base: 128, 64, "Bus address";
+        rq_base: 192, 64, "Bus address";
+        scq: 256, 12, "Send CQN";
+        rcq: 272, 12, "Receive CQN";
+    }
+}
+layout! {
+    /// MODIFY_QP. `mask` are the IBV_QP_* bits; fields of bits that are not set are not looked at.
+    modify_qp: 1024 {
+        mask: 96, 21, "IBV_QP_* attribute mask";
+        next_state: 120, 3, "STATE";
+        cur_state: 124, 3, "CUR_STATE";
+        acc_write: 128, 1, "ACCESS_FLAGS";
+        acc_read: 129, 1, "ACCESS_FLAGS";
+        acc_atomic: 130, 1, "ACCESS_FLAGS";
+        mtu: 132, 3, "PATH_MTU";
+        timeout: 136, 5, "TIMEOUT";
+        retry_cnt: 144, 3, "RETRY_CNT";
+        rnr_retry: 148, 3, "RNR_RETRY";
+        min_rnr: 152, 5, "MIN_RNR_TIMER";
+        max_rd: 160, 5, "MAX_QP_RD_ATOMIC";
+        max_dest_rd: 168, 5, "MAX_DEST_RD_ATOMIC";
+        port: 176, 8, "PORT";
+        pkey_index: 184, 8, "PKEY_INDEX";
+        dqpn: 192, 24, "DEST_QPN";
+        sgid_index: 216, 4, "AV";
+        sq_psn: 224, 24, "SQ_PSN";
+        rq_psn: 256, 24, "RQ_PSN";
+        qkey: 288, 32, "QKEY";
+        sport: 320, 16, "AV: UDP source port";
+        dmac: 336, 48, "AV: destination MAC";
+        dip: 384, 128, "AV: destination GID";
+        hop_limit: 512, 8, "AV";
+        tclass: 520, 8, "AV";
+        vlan: 528, 12, "AV";
+        pcp: 540, 3, "AV";
+        has_vlan: 543, 1, "AV";
+        flow_label: 544, 20, "AV";
+        ip6: 564, 1, "AV: IPv6 (else IPv4)";
+    }
+}
+layout! {
+    /// SET_GID (admin): source addresses of one GID index.
+    set_gid: 1024 {
+        index: 96, 4, "GID index";
+        ip6: 100, 1, "IPv6 (else IPv4)";
+        mac: 128, 48, "Source MAC";
+        gid: 256, 128, "GID";
+    }
+}
+layout! {
+    /// QUERY_QP has no fields beyond the head; its answer is in the response.
+    query_qp_resp: 512 {
+        state: 32, 8, "State";
+    }
+}

@@ -1,0 +1,102 @@
+//! Named configurations of the card. Const-generic parameters of the RTL come from here.
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Config {
+    pub name: &'static str,
+    /// Data path bits: 512 or 64.
+    pub bus_bits: u32,
+    /// Core clock in kHz.
+    pub clock_khz: u32,
+    /// Line rate in Mb/s.
+    pub line_mbps: u32,
+    pub log_qp: u32,
+    pub log_mr: u32,
+    pub log_cq: u32,
+    /// log2 of 64-byte send WQE slots per QP.
+    pub log_sq_slots: u32,
+    /// log2 of receive WQE slots per QP.
+    pub log_rq_slots: u32,
+    /// log2 of bus words of the receive packet buffer.
+    pub log_rx_words: u32,
+    /// log2 of bus words of the transmit packet buffer.
+    pub log_tx_words: u32,
+    /// log2 of MTT cache lines (8 page entries each), per direction.
+    pub log_mtt_lines: u32,
+    /// log2 of payload read tags.
+    pub log_tags: u32,
+    pub max_rd: u32,
+}
+
+pub const SIM_100G: Config = Config {
+    name: "sim-100g",
+    bus_bits: 512,
+    clock_khz: 322_266,
+    line_mbps: 100_000,
+    log_qp: 8,
+    log_mr: 12,
+    log_cq: 9,
+    log_sq_slots: 5,
+    log_rq_slots: 4,
+    log_rx_words: 12,
+    log_tx_words: 12,
+    log_mtt_lines: 9,
+    log_tags: 6,
+    max_rd: 16,
+};
+
+pub const ECP5_1G: Config = Config {
+    name: "ecp5-1g",
+    bus_bits: 64,
+    clock_khz: 62_500,
+    line_mbps: 1_000,
+    log_qp: 5,
+    log_mr: 6,
+    log_cq: 5,
+    log_sq_slots: 3,
+    log_rq_slots: 2,
+    log_rx_words: 12,
+    log_tx_words: 12,
+    log_mtt_lines: 5,
+    log_tags: 4,
+    max_rd: 4,
+};
+
+pub const ALL: &[&Config] = &[&SIM_100G, &ECP5_1G];
+
+impl Config {
+    /// Refuses combinations that can't work, with the reason.
+    pub fn check(&self) -> Result<(), &'static str> {
+        if self.bus_bits != 512 && self.bus_bits != 64 {
+            return Err("bus_bits must be 512 or 64: the header stage is built for these widths");
+        }
+        if self.log_qp < 2 || self.log_qp > 12 {
+            return Err("log_qp must be 2..=12: the QP index is 12 bits, and QPN 0 and 1 are reserved");
+        }
+        if self.log_mr > 16 || self.log_cq > 12 {
+            return Err("log_mr must be <= 16 and log_cq <= 12: table indices are 16 and 12 bits");
+        }
+        let frame_words = 4096 / (self.bus_bits / 8) + 4;
+        if (1u32 << self.log_rx_words) < 4 * frame_words || (1u32 << self.log_tx_words) < 4 * frame_words {
+            return Err("packet buffers must hold at least four frames of MTU 4096");
+        }
+        if self.log_sq_slots < 3 {
+            return Err("log_sq_slots must be >= 3: a WQE takes up to 5 units");
+        }
+        if self.bus_bits as u64 * self.clock_khz as u64 * 100 < self.line_mbps as u64 * 112 * 1000 {
+            return Err("bus_bits * clock must exceed the line rate by 12 %: partial beats cost that much");
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    #[test]
+    fn named_configurations_are_legal() {
+        for c in ALL {
+            c.check().unwrap_or_else(|e| panic!("{}: {e}", c.name));
+        }
+        assert!(Config { bus_bits: 512, clock_khz: 200_000, ..SIM_100G }.check().is_err());
+    }
+}

@@ -1,0 +1,110 @@
+//! Send and receive work queue entries, in units of 64 bytes.
+//!
+//! A send WQE takes 1..=5 consecutive units: unit 0 is [`sq`] with the first two SGEs; further units
+//! hold four SGEs each ([`sge_unit`]). A UD WQE puts [`ud_av`] in unit 1 and SGEs 2.. from unit 2.
+//! Inline data starts at byte 32 of unit 0 and runs on through the following units. An atomic puts
+//! its operands where SGE 1 would be. The ring index counts units and wraps at 2^16; the slot is the
+//! index modulo the ring size, and a WQE may wrap from the last slot to slot 0.
+
+use crate::layout;
+
+pub const UNIT: usize = 64;
+pub const MAX_UNITS: usize = 5;
+pub const MAX_SGE: usize = 16;
+/// Bytes of inline data that fit a WQE of `MAX_UNITS` units.
+pub const MAX_INLINE: usize = 32 + 4 * UNIT;
+
+layout! {
+    /// Unit 0 of a send WQE.
+    sq: 512 {
+        opcode: 0, 8, "Operation, see `op`";
+        signaled: 8, 1, "Write a CQE on success (errors always write one)";
+        fence: 9, 1, "Start only after all earlier READs and atomics have completed";
+        solicited: 10, 1, "Set the SE bit on the last packet";
+        inline: 11, 1, "Payload is in the WQE itself";
+        num_sge: 16, 5, "Number of SGEs, 0..=16";
+        units: 24, 3, "64-byte units of this WQE, 1..=5";
+        imm: 32, 32, "Immediate data (wire byte order, untouched) or rkey to invalidate";
+        length: 64, 32, "Message bytes, the sum of the SGE lengths, 0..=2^31";
+        index: 96, 16, "Unit index of this WQE (compared with the ring position: a stale entry is an error)";
+        remote_va: 128, 64, "Remote virtual address (WRITE, READ, atomics)";
+        rkey: 192, 32, "Remote key";
+        qpn: 224, 24, "QPN; looked at only when the unit is written as a direct WQE";
+        sge0_va: 256, 64, "SGE 0 virtual address";
+        sge0_len: 320, 32, "SGE 0 bytes";
+        sge0_key: 352, 32, "SGE 0 lkey";
+        sge1_va: 384, 64, "SGE 1 virtual address; atomics: swap or add operand";
+        sge1_len: 448, 32, "SGE 1 bytes; atomics: compare operand, low half";
+        sge1_key: 480, 32, "SGE 1 lkey; atomics: compare operand, high half";
+    }
+}
+
+layout! {
+    /// Four SGEs: units 1.. of a send WQE.
+    sge_unit: 512 {
+        va0: 0, 64, "Virtual address";
+        len0: 64, 32, "Bytes";
+        key0: 96, 32, "lkey";
+        va1: 128, 64, "Virtual address";
+        len1: 192, 32, "Bytes";
+        key1: 224, 32, "lkey";
+        va2: 256, 64, "Virtual address";
+        len2: 320, 32, "Bytes";
+        key2: 352, 32, "lkey";
+        va3: 384, 64, "Virtual address";
+        len3: 448, 32, "Bytes";
+        key3: 480, 32, "lkey";
+    }
+}
+
+layout! {
+    /// Address vector of a UD send, unit 1.
+    ud_av: 512 {
+        dqpn: 0, 24, "Destination QPN";
+        hop_limit: 24, 8, "IP TTL or hop limit";
+        qkey: 32, 32, "Q_Key";
+        dmac: 64, 48, "Destination MAC, first wire byte in the lowest byte";
+        sport: 112, 16, "UDP source port";
+        dgid: 128, 128, "Destination GID, first wire byte in the lowest byte; IPv4 as ::ffff:a.b.c.d";
+        flow_label: 256, 20, "IPv6 flow label";
+        tclass: 280, 8, "IP TOS or traffic class";
+        vlan: 288, 12, "VLAN id";
+        pcp: 300, 3, "VLAN priority";
+        has_vlan: 303, 1, "Insert a VLAN tag";
+        sgid_index: 304, 4, "Source GID index";
+        ip6: 308, 1, "IPv6 (else IPv4)";
+    }
+}
+
+layout! {
+    /// A receive WQE of four SGEs; unused SGEs are zero. Longer lists use a stride of 2 or 4 units.
+    rq: 512 {
+        va0: 0, 64, "Virtual address";
+        len0: 64, 32, "Bytes";
+        key0: 96, 32, "lkey";
+        va1: 128, 64, "Virtual address";
+        len1: 192, 32, "Bytes";
+        key1: 224, 32, "lkey";
+        va2: 256, 64, "Virtual address";
+        len2: 320, 32, "Bytes";
+        key2: 352, 32, "lkey";
+        va3: 384, 64, "Virtual address";
+        len3: 448, 32, "Bytes";
+        key3: 480, 32, "lkey";
+    }
+}
+
+/// Operations of a send WQE.
+pub mod op {
+    pub const SEND: u8 = 0;
+    pub const SEND_IMM: u8 = 1;
+    pub const SEND_INV: u8 = 2;
+    pub const WRITE: u8 = 3;
+    pub const WRITE_IMM: u8 = 4;
+    pub const READ: u8 = 5;
+    pub const CMP_SWAP: u8 = 6;
+    pub const FETCH_ADD: u8 = 7;
+    pub const LOCAL_INV: u8 = 8;
+    pub const BIND_MW: u8 = 9;
+    pub const NOP: u8 = 10;
+}
