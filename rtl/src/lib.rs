@@ -6,6 +6,8 @@ macro_rules! comment {
     ($s:literal) => {};
 }
 
+pub mod diff;
+pub mod emit;
 pub mod prims;
 /// Structs of every layout of `hdl-spec` (generated).
 #[path = "gen/layouts.rs"]

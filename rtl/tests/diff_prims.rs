@@ -1,0 +1,303 @@
+//! rust-hdl = Verilator for every primitive, and the ICRC against a bit-serial CRC.
+use metaroce_rtl::diff::Diff;
+use metaroce_rtl::prims::*;
+use metaroce_rtl::{inputs, packed_struct};
+use rust_hdl::prelude::*;
+
+packed_struct! {
+    /// A struct with odd widths.
+    pub struct Item { pub a: Bits<13>, pub b: bool, pub c: Bits<70> }
+}
+
+#[test]
+fn sdp_ram() {
+    Diff::new(
+        "sdp_ram_item_3",
+        SdpRam::<Item, 3>::default,
+        inputs!(we, waddr, wdata, raddr),
+    )
+    .run();
+    Diff::new(
+        "sdp_ram_bits_4",
+        SdpRam::<Bits<128>, 4>::default,
+        inputs!(we, waddr, wdata, raddr),
+    )
+    .run();
+}
+
+#[test]
+fn sdp_ram_2r() {
+    Diff::new(
+        "sdp_ram_2r",
+        SdpRam2R::<Item, 3>::default,
+        inputs!(we, waddr, wdata, raddr0, raddr1),
+    )
+    .run();
+}
+
+#[test]
+fn lane_ram() {
+    Diff::new(
+        "lane_ram_64",
+        LaneRam::<64, 8, 3>::default,
+        inputs!(we, waddr, wlane, wsel, wdata, raddr, rsel),
+    )
+    .run();
+    Diff::new(
+        "lane_ram_512",
+        LaneRam::<512, 64, 2>::default,
+        inputs!(we, waddr, wlane, wsel, wdata, raddr, rsel),
+    )
+    .cycles(200)
+    .run();
+    // the other branch of the leaf cell, which is what synthesis sees
+    Diff::new(
+        "lane_ram_64s",
+        LaneRam::<64, 8, 3>::default,
+        inputs!(we, waddr, wlane, wsel, wdata, raddr, rsel),
+    )
+    .define("SYNTHESIS")
+    .run();
+}
+
+#[test]
+fn fifo() {
+    for (n, pv, pr) in [(0, 0.5, 0.5), (1, 0.9, 0.3), (2, 0.3, 0.9), (3, 1.0, 1.0)] {
+        Diff::new(
+            "fifo_item_2",
+            Fifo::<Item, 2>::default,
+            inputs!(rst, s_data, s_valid, m_ready),
+        )
+        .seed(n + 1)
+        .p("s_valid", pv)
+        .p("m_ready", pr)
+        .run();
+    }
+}
+
+#[test]
+fn skid() {
+    Diff::new(
+        "skid_item",
+        Skid::<Item>::default,
+        inputs!(rst, s_data, s_valid, m_ready),
+    )
+    .run();
+}
+
+#[test]
+fn arbiters() {
+    Diff::new(
+        "arb2",
+        Arb2::<Bits<20>>::default,
+        inputs!(rst, s_data, s_valid, m_ready),
+    )
+    .run();
+    Diff::new(
+        "arb3",
+        Arb3::<Item>::default,
+        inputs!(rst, s_data, s_valid, m_ready),
+    )
+    .run();
+    Diff::new(
+        "arb4",
+        Arb4::<Bits<20>>::default,
+        inputs!(rst, s_data, s_valid, m_ready),
+    )
+    .run();
+    Diff::new(
+        "prio3",
+        PrioArb::<Bits<20>, 3>::default,
+        inputs!(rst, s_data, s_valid, m_ready),
+    )
+    .run();
+}
+
+#[test]
+fn rotate() {
+    Diff::new(
+        "rot64",
+        ByteRot::<Bits<9>, 64, 8>::default,
+        inputs!(rst, ce, s_data, s_n, s_tag, s_valid),
+    )
+    .p("ce", 0.8)
+    .run();
+    Diff::new(
+        "rot512",
+        ByteRot::<Item, 512, 64>::default,
+        inputs!(rst, ce, s_data, s_n, s_tag, s_valid),
+    )
+    .cycles(150)
+    .run();
+}
+
+#[test]
+fn icrc() {
+    Diff::new(
+        "icrc64",
+        Icrc::<64, 32>::default,
+        inputs!(rst, s_data, s_sop, s_eop, s_empty, s_valid),
+    )
+    .max("s_empty", 7)
+    .run();
+    Diff::new(
+        "icrc512",
+        Icrc::<512, 256>::default,
+        inputs!(rst, s_data, s_sop, s_eop, s_empty, s_valid),
+    )
+    .cycles(200)
+    .run();
+}
+
+/// Advance `u` by one clock with the inputs that are set; returns what `get` sees just before the edge.
+fn tick<U: Block, R>(
+    u: &mut U,
+    clock: impl Fn(&mut U) -> &mut Signal<In, Clock>,
+    get: impl Fn(&U) -> R,
+) -> R {
+    clock(u).next = Clock { clk: false };
+    assert!(simulate(u, 200));
+    let r = get(u);
+    clock(u).next = Clock { clk: true };
+    assert!(simulate(u, 200));
+    r
+}
+
+fn serial_crc(init: u32, bytes: &[u8]) -> u32 {
+    let mut c = init;
+    for b in bytes {
+        for k in 0..8 {
+            let fb = (c ^ (*b as u32 >> k)) & 1;
+            c = (c >> 1) ^ (0xEDB8_8320 * fb);
+        }
+    }
+    !c
+}
+
+/// Feed frames back to back with random gaps and random bytes after the end; returns CRCs with the cycle of their eop and of their result.
+fn run_icrc<const W: usize, const P: usize>(
+    frames: &[Vec<u8>],
+    seed: u64,
+) -> Vec<(u32, usize, usize)> {
+    let l = W / 8;
+    let mut rng = metaroce_rtl::diff::Rng(seed);
+    let mut beats = vec![];
+    for f in frames {
+        let n = f.len().div_ceil(l);
+        for i in 0..n {
+            while rng.p(0.2) {
+                beats.push(None);
+            }
+            let mut b: Vec<u8> = f[i * l..f.len().min(i * l + l)].to_vec();
+            let empty = l - b.len();
+            b.resize_with(l, || rng.next() as u8);
+            beats.push(Some((b, i == 0, i + 1 == n, empty)));
+        }
+    }
+    beats.extend((0..10).map(|_| None));
+    let mut u = Icrc::<W, P>::default();
+    u.connect_all();
+    let (mut eops, mut out) = (vec![], vec![]);
+    for (t, b) in beats.iter().enumerate() {
+        u.s_valid.next = b.is_some();
+        if let Some((d, sop, eop, empty)) = b {
+            u.s_data.next = packed::bits_from_bytes::<W>(d);
+            u.s_sop.next = *sop;
+            u.s_eop.next = *eop;
+            u.s_empty.next = if *eop {
+                (*empty as u64).into()
+            } else {
+                rng.below(64).into()
+            };
+            if *eop {
+                eops.push(t);
+            }
+        }
+        let (v, c) = tick(
+            &mut u,
+            |u| &mut u.clock,
+            |u| (u.m_valid.val(), u.m_crc.val().to_u32()),
+        );
+        if v {
+            out.push((c, eops[out.len()], t));
+        }
+    }
+    out
+}
+
+fn check_icrc<const W: usize, const P: usize>(seed: u64) {
+    let mut rng = metaroce_rtl::diff::Rng(seed);
+    let frames: Vec<Vec<u8>> = (0..40)
+        .map(|i| {
+            (0..if i < 20 {
+                1 + i as u64 * 7 % 130
+            } else {
+                1 + rng.below(300)
+            })
+                .map(|_| rng.next() as u8)
+                .collect()
+        })
+        .collect();
+    let got = run_icrc::<W, P>(&frames, seed);
+    assert_eq!(got.len(), frames.len());
+    for (f, (crc, eop, at)) in frames.iter().zip(got) {
+        assert_eq!(crc, serial_crc(0, f), "length {} seed {seed}", f.len());
+        assert_eq!(at - eop, icrc::LATENCY);
+    }
+}
+
+#[test]
+fn icrc_equals_bit_serial() {
+    check_icrc::<64, 32>(1);
+    check_icrc::<256, 128>(2);
+    check_icrc::<512, 256>(3);
+}
+
+/// The frame as the engine wants it: seed in the L2 bytes, variant fields FF, ICRC cut off; and the ICRC on the wire.
+fn for_icrc(hex: &str) -> (Vec<u8>, u32) {
+    let mut f: Vec<u8> = (0..hex.len() / 2)
+        .map(|i| u8::from_str_radix(&hex[2 * i..2 * i + 2], 16).unwrap())
+        .collect();
+    let tail = f.split_off(f.len() - 4);
+    for (i, b) in f.iter_mut().enumerate() {
+        match i {
+            0..=9 => *b = 0,
+            10..=13 | 15 | 22 | 24 | 25 | 40 | 41 | 46 => *b = 0xFF,
+            _ => {}
+        }
+    }
+    (f, u32::from_le_bytes(tail.try_into().unwrap()))
+}
+
+#[test]
+fn icrc_of_real_frames() {
+    let frames: Vec<_> = [
+        "02000000000202000000000108004502003400004000401126b50a0000010a000002c00012b7002000000470ffff000000128000000101020304050000003c8e6114",
+        "02000000000202000000000108004502007000004000401126790a0000010a000002c00012b7005c00000470ffff00000012800000010102030405060708090a0b0c0d0e0f101112131415161718191a1b1c1d1e1f202122232425262728292a2b2c2d2e2f303132333435363738393a3b3c3d3e3f40410000008d0f6289",
+    ]
+    .map(for_icrc)
+    .to_vec();
+    let data: Vec<Vec<u8>> = frames.iter().map(|f| f.0.clone()).collect();
+    for (i, f) in frames.iter().enumerate() {
+        assert_eq!(run_icrc::<512, 256>(&data, 7)[i].0, f.1);
+        assert_eq!(run_icrc::<64, 32>(&data, 7)[i].0, f.1);
+    }
+}
+
+#[test]
+fn a_broken_copy_is_caught() {
+    let e = Diff::new(
+        "broken_skid",
+        Skid::<Bits<8>>::default,
+        inputs!(rst, s_data, s_valid, m_ready),
+    )
+    .edit_verilog(|v| {
+        v.replacen("spare_v$d = 32'h1;", "spare_v$d = 32'h0;", 1)
+            .replacen("spare_v$d = 1'h1;", "spare_v$d = 1'h0;", 1)
+            .replacen("spare_v$d = 1'b1;", "spare_v$d = 1'b0;", 1)
+    })
+    .try_run()
+    .expect_err("a skid that loses its spare word passed");
+    assert!(e.contains("DIFF_SEED=") && e.contains("cycle"), "{e}");
+    println!("{e}");
+}
