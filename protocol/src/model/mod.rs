@@ -1,0 +1,1 @@
+//! Transport reference model.
