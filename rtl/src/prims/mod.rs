@@ -46,7 +46,7 @@
 //! generate_verilog(&u);
 //! ```
 //!
-//! # What works in a kernel
+//! # What works in a kernel (each line is exercised by `tests/idioms.rs`)
 //! * `if a.val() { } else if b.val() { } else { }`; conditions are `bool`; combine with `&`, `|`, `!` and parentheses round every sub-expression.
 //! * `match self.x.val().index() { 0 => {..} 7 => {..} _ => {..} }` (decimal literals, `_` last, x of at most 32 bits); `match` on a
 //!   `LogicState` enum by its variants.
@@ -65,7 +65,11 @@
 //!   Wrapping add: `self.s.next = self.a.val() + self.b.val();` into a Local of the same width.
 //! * Serial-number compare (PSN): `self.d.next = self.a.val() - self.b.val();` (24-bit Local), then `self.d.val().get_bit(23)`.
 //! * Literals: `0.into()`, `bits::<24>(5)`, `bits::<48>(0xFFFF_FFFF_FFFF_u64)`; wider than 64 bits: `Constant` field made in `Default`.
-//! * `bool` to bits: no cast; `if b { x.next = 1.into(); } else { x.next = 0.into(); }` or `self.x.next = bits::<4>(0).replace_bit(..)`: use the `if`.
+//! * Run-time slice: `self.w.val().get_bits::<8>(self.off.val().index())` (keep it in range). Multiply: only 16 x 16 -> 32 bits.
+//! * Structs: `self.r.d.next.field = x` on a DFF keeps the other fields; nested structs one level at a time (`self.n.next = self.o.val().inner`,
+//!   then `self.n.val().p`); whole structs compare with `==`; `self.n.val().p + self.k.val()` is fine, `self.n.val().p.get_bits::<2>(0)` is not.
+//! * `bool` to bits: no cast; `if b { x.next = 1.into(); } else { x.next = 0.into(); }` or, for a vector, start from zero and
+//!   `for i in 0..N { self.m.next = self.m.val().replace_bit(i, self.v[i].val()); }`.
 //!
 //! # What silently breaks (the differential test finds it; `cargo xtask lint` refuses it)
 //! `a & b == c` without parentheses; `bit_cast::<9, 8>(a + b)`; `bit_cast::<16, 8>(!a)`; `a + 1 > b`; `match` guards; a Local or output that is not
@@ -75,6 +79,11 @@
 //! * Every input of every sub-module must be driven, and every Local and output assigned, or `generate_verilog` panics with `OpenSignal`.
 //! * Write a Local before reading it, in program order.
 //! * Leaf cells here are the only places with hand-written Verilog.
+//!
+//! # Test of a block
+//! `rtl/tests/diff_*.rs`: one line a block, see [`crate::diff`]:
+//! `Diff::new("name", Block::default, inputs!(rst, s_data, s_valid, m_ready)).hold("s_valid", "s_ready", &["s_data"]).run();`
+//! Inputs must be bits, bool or `packed_struct!` types. On a mismatch it prints the cycle, the signal, both values and the command to repeat it.
 pub mod arb;
 pub mod fifo;
 pub mod icrc;
