@@ -1,6 +1,7 @@
 //! Contributor tasks: `cargo xtask --help`.
 
 mod gen;
+mod lint;
 
 use clap::{Parser, Subcommand};
 use std::path::PathBuf;
@@ -20,11 +21,14 @@ enum Task {
         #[arg(long)]
         check: bool,
     },
+    /// Refuses RTL that rust-hdl would compile wrongly
+    Lint,
 }
 
 fn main() -> anyhow::Result<()> {
     let root = PathBuf::from(env!("CARGO_MANIFEST_DIR")).parent().expect("xtask lies in the root").to_path_buf();
     match Args::parse().task {
         Task::Gen { check } => gen::run(&root, check),
+        Task::Lint => lint::run(&root),
     }
 }
