@@ -31,6 +31,9 @@ pub fn write_verilog<U: Block>(dir: &Path, name: &str, u: &mut U) -> std::io::Re
 /// Rename `top` and `top$...`, and keep one copy of modules whose text is the same.
 fn postpass(name: &str, text: &str) -> String {
     let mut mods: Vec<(String, String)> = split_modules(text);
+    for (_, body) in &mut mods {
+        *body = direct_clocks(body);
+    }
     // children come before parents in a few rounds: once the children of two modules are merged their texts are equal
     loop {
         let mut first: HashMap<String, String> = HashMap::new();
@@ -63,6 +66,41 @@ fn postpass(name: &str, text: &str) -> String {
         };
         let n = re(n).unwrap_or_else(|| n.clone());
         out += &format!("module {n}{}endmodule\n\n", rename_instances(body, re));
+    }
+    out
+}
+
+/// rust-hdl copies the clock to each sub-module in the combinational block (`sub$clock = clock;`). That makes every clock a derived one, which costs
+/// a simulator a second evaluation and a synthesis tool its clock net: connect the sub-modules to the port itself.
+fn direct_clocks(body: &str) -> String {
+    let is_clock = |w: &str| w == "clock" || w.ends_with("_clock") || w.ends_with("$clock");
+    let copies: Vec<(&str, &str)> = body
+        .lines()
+        .filter_map(|l| l.trim().strip_suffix(';')?.split_once(" = "))
+        .filter(|(a, b)| {
+            is_clock(a)
+                && is_clock(b)
+                && a.chars().all(ident)
+                && body.matches(&format!("input wire  {b};")).count() == 1
+                && body.matches(&format!(" {a} = ")).count() == 1
+                && body.matches(&format!("({a})")).count() == 1
+                && body.matches(&format!("reg  {a};")).count() == 1
+        })
+        .collect();
+    let mut out = String::with_capacity(body.len());
+    for line in body.split_inclusive('\n') {
+        let t = line.trim();
+        let gone = |a: &str, b: &str| t == format!("{a} = {b};") || t == format!("reg  {a};");
+        if copies.iter().any(|(a, b)| gone(a, b)) {
+            continue;
+        }
+        match copies
+            .iter()
+            .find(|(a, _)| t.ends_with(&format!("({a})")) || t.ends_with(&format!("({a}),")))
+        {
+            Some((a, b)) => out += &line.replace(&format!("({a})"), &format!("({b})")),
+            None => out += line,
+        }
     }
     out
 }
@@ -138,6 +176,27 @@ const KEYWORDS: &[&str] = &[
     "parameter",
 ];
 
+/// Words that Rust allows as a field name and SystemVerilog tools do not.
+#[rustfmt::skip]
+const RESERVED: &[&str] = &[
+    "accept_on", "alias", "always_comb", "always_ff", "always_latch", "and", "assume", "automatic", "before", "bind", "bins", "binsof", "bit",
+    "buf", "byte", "casex", "casez", "cell", "chandle", "checker", "class", "clocking", "constraint", "context", "cover", "covergroup",
+    "coverpoint", "cross", "deassign", "defparam", "design", "disable", "dist", "do", "edge", "endclass", "endconfig", "endgenerate",
+    "endgroup", "endinterface", "endpackage", "endprogram", "endproperty", "endsequence", "endspecify", "endtable", "endtask", "event",
+    "eventually", "expect", "export", "extends", "extern", "final", "first_match", "force", "foreach", "forever", "fork", "forkjoin",
+    "generate", "genvar", "global", "highz0", "highz1", "iff", "ifnone", "ignore_bins", "illegal_bins", "implements", "implies", "import",
+    "incdir", "include", "inside", "instance", "int", "interconnect", "interface", "intersect", "join", "join_any", "join_none", "large",
+    "let", "liblist", "library", "local", "logic", "longint", "macromodule", "matches", "medium", "modport", "nand", "negedge", "nettype",
+    "new", "nexttime", "nmos", "nor", "noshowcancelled", "not", "notif0", "notif1", "null", "package", "packed", "pmos", "posedge",
+    "primitive", "priority", "program", "property", "protected", "pull0", "pull1", "pulldown", "pullup", "pure", "rand", "randc", "randcase",
+    "randsequence", "rcmos", "real", "realtime", "ref", "reject_on", "release", "repeat", "restrict", "return", "s_always", "s_eventually",
+    "s_nexttime", "s_until", "scalared", "sequence", "shortint", "shortreal", "small", "soft", "solve", "specify", "specparam", "static",
+    "string", "strong", "strong0", "strong1", "struct", "super", "supply0", "supply1", "table", "tagged", "task", "this", "throughout",
+    "time", "timeprecision", "timeunit", "tran", "tri", "tri0", "tri1", "triand", "trior", "trireg", "type", "typedef", "union", "unique",
+    "unique0", "unsigned", "until", "untyped", "use", "uwire", "var", "vectored", "virtual", "void", "wait", "wait_order", "wand", "weak",
+    "weak0", "weak1", "while", "wildcard", "with", "within", "wor", "xnor", "xor",
+];
+
 /// Refuse what rust-hdl lets through and Verilog does not know.
 pub fn check_text(text: &str) -> Result<(), String> {
     let names: HashSet<&str> = text
@@ -198,6 +257,11 @@ fn check_module(m: &str, modules: &HashSet<&str>) -> Result<(), String> {
             if *dot || KEYWORDS.contains(&w.as_str()) || w.starts_with('$') {
                 continue;
             }
+            if is_inst && i == 1 && RESERVED.contains(&w.as_str()) {
+                return Err(format!(
+                    "`{w}` is a SystemVerilog keyword: rename the sub-module"
+                ));
+            }
             if is_inst && i < 2 || line.starts_with("module ") && i == 1 {
                 continue;
             }
@@ -209,6 +273,11 @@ fn check_module(m: &str, modules: &HashSet<&str>) -> Result<(), String> {
             used.entry(w.clone())
                 .or_insert_with(|| line.trim().to_string());
         }
+    }
+    if let Some(w) = declared.iter().find(|w| RESERVED.contains(&w.as_str())) {
+        return Err(format!(
+            "`{w}` is a SystemVerilog keyword: rename the signal"
+        ));
     }
     for (w, line) in used {
         if !declared.contains(&w) {
@@ -251,4 +320,45 @@ fn words(code: &str) -> Vec<(String, bool)> {
         }
     }
     out
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn broken_text_is_refused() {
+        let m = |body: &str| {
+            format!("module m(a,o);\n  input wire  a;\n  output reg  o;\n{body}\nendmodule\n")
+        };
+        assert_eq!(
+            check_text(&m("  always @(*) begin\n o = a & 8'hff;\n end")),
+            Ok(())
+        );
+        for (body, say) in [
+            ("  always @(*) o = K;", "`K` is not declared"),
+            (
+                "  always @(*) o = (a ^ o)[(0)+:(4)];",
+                "slice of an expression",
+            ),
+            (
+                "  always @(*) case (a)\n 0x1F: o = a;\n endcase",
+                "hexadecimal match arm",
+            ),
+            ("  reg  before;", "SystemVerilog keyword"),
+        ] {
+            let e = check_text(&m(body)).unwrap_err();
+            assert!(e.contains(say), "{e}");
+        }
+    }
+
+    #[test]
+    fn equal_modules_are_merged_and_clocks_are_direct() {
+        let v = emit_verilog("x", &mut crate::prims::Skid::<Bits<4>>::default());
+        assert_eq!(v.matches("\nmodule ").count() + 1, 3, "{v}");
+        assert!(
+            v.contains(".clock(clock)") && !v.contains("main$clock"),
+            "{v}"
+        );
+    }
 }

@@ -6,6 +6,7 @@ macro_rules! comment {
     ($s:literal) => {};
 }
 
+pub mod catalog;
 pub mod diff;
 pub mod emit;
 pub mod prims;

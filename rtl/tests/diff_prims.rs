@@ -301,3 +301,11 @@ fn a_broken_copy_is_caught() {
     assert!(e.contains("DIFF_SEED=") && e.contains("cycle"), "{e}");
     println!("{e}");
 }
+
+#[test]
+fn psn_compare() {
+    Diff::new("psn_cmp", PsnCmp::default, inputs!(a, b))
+        .pick("a", &[0, 1, 2, 0x7FFFFF, 0x800000, 0x800001, 0xFFFFFE, 0xFFFFFF])
+        .pick("b", &[0, 1, 0x7FFFFF, 0x800000, 0xFFFFFF])
+        .run();
+}

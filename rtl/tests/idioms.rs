@@ -301,3 +301,54 @@ impl Logic for Structs {
 fn structs() {
     Diff::new("idiom_structs", Structs::default, inputs!(i, raw, k)).run();
 }
+
+/// In a loop, casts and struct fields of an indexed signal go through a plain Local.
+#[derive(LogicBlock)]
+pub struct Loops {
+    pub x: [Signal<In, Bits<8>>; 4],
+    pub s: [Signal<In, Inner>; 4],
+    pub o: Signal<Out, Bits<32>>,
+    pub ps: Signal<Out, Bits<8>>,
+    sh: [Constant<Bits<8>>; 4],
+    t: Signal<Local, Bits<8>>,
+    u: Signal<Local, Inner>,
+    acc: Signal<Local, Bits<32>>,
+    pacc: Signal<Local, Bits<8>>,
+}
+
+impl Default for Loops {
+    fn default() -> Self {
+        Self {
+            x: Default::default(),
+            s: Default::default(),
+            o: Default::default(),
+            ps: Default::default(),
+            sh: array_init::array_init(|i| Constant::new((8 * i as u64).into())),
+            t: Default::default(),
+            u: Default::default(),
+            acc: Default::default(),
+            pacc: Default::default(),
+        }
+    }
+}
+
+impl Logic for Loops {
+    #[hdl_gen]
+    fn update(&mut self) {
+        self.acc.next = 0.into();
+        self.pacc.next = 0.into();
+        for i in 0..4 {
+            self.t.next = self.x[i].val();
+            self.acc.next = self.acc.val() | (bit_cast::<32, 8>(self.t.val()) << self.sh[i].val());
+            self.u.next = self.s[i].val();
+            self.pacc.next = self.pacc.val() ^ bit_cast::<8, 5>(self.u.val().p);
+        }
+        self.o.next = self.acc.val();
+        self.ps.next = self.pacc.val();
+    }
+}
+
+#[test]
+fn loops() {
+    Diff::new("idiom_loops", Loops::default, inputs!(x, s)).run();
+}

@@ -52,6 +52,9 @@
 //!   `LogicState` enum by its variants.
 //! * `for i in 0..N` with a const generic bound; `i` as an array index (`self.a[i + 1]`), in `get_bit(i)`, `get_bits::<8>(i * 8)`.
 //!   `i` as a *value* does not work: make `idx: [Constant<Bits<K>>; N]`.
+//! * In a loop, `bit_cast(self.x[i].val())` and `self.s[i].val().field` do not compile ("cannot find value `i`"): copy to a plain Local first,
+//!   inside the loop: `self.t.next = self.x[i].val(); self.acc.next = self.acc.val() | (bit_cast::<32, 8>(self.t.val()) << self.sh[i].val());`
+//!   (`sh`: an array of `Constant`). A Local may be written and read again in every turn.
 //! * Arrays of signals, DFFs and sub-modules. `dff_setup!`/`clock!` take plain names only: for an array write
 //!   `for i in 0..N { self.a[i].clock.next = self.clock.val(); self.a[i].d.next = self.a[i].q.val(); }`.
 //! * `.any()`, `.all()`, `.xor()`, `.get_bit(i)`, `.replace_bit(i, v)`, `.get_bits::<M>(offset)` **on a plain signal value only** (never on an
@@ -78,6 +81,7 @@
 //! # Rules of the simulation
 //! * Every input of every sub-module must be driven, and every Local and output assigned, or `generate_verilog` panics with `OpenSignal`.
 //! * Write a Local before reading it, in program order.
+//! * A field must not be called like a SystemVerilog keyword (`before`, `final`, `context`, `packed`, `bit`, ..): `emit_verilog` refuses it.
 //! * Leaf cells here are the only places with hand-written Verilog.
 //!
 //! # Test of a block
@@ -89,6 +93,7 @@ pub mod fifo;
 pub mod icrc;
 pub mod lane_ram;
 pub mod packed;
+pub mod psn;
 pub mod ram;
 pub mod rotate;
 pub mod skid;
@@ -98,6 +103,7 @@ pub use arb::{Arb, Arb2, Arb3, Arb4, PrioArb};
 pub use fifo::Fifo;
 pub use icrc::Icrc;
 pub use lane_ram::LaneRam;
+pub use psn::PsnCmp;
 pub use ram::{SdpRam, SdpRam2R};
 pub use rotate::ByteRot;
 pub use skid::Skid;

@@ -1,0 +1,48 @@
+//! Blocks by name, for tools that work on the Verilog of one block (logic depth, formal proofs, sizes).
+
+use crate::emit::emit_verilog;
+use crate::prims::*;
+use rust_hdl::prelude::*;
+
+/// A named block and how to emit it.
+pub struct Entry {
+    pub name: &'static str,
+    pub verilog: fn() -> String,
+}
+
+/// One line a block: `block!(list, "name", Type::<..>::default())`.
+macro_rules! block {
+    ($to:ident, $name:literal, $make:expr) => {
+        $to.push(Entry {
+            name: $name,
+            verilog: || emit_verilog($name, &mut $make),
+        })
+    };
+}
+
+/// Every block that the tables of `docs/results` list.
+pub fn blocks() -> Vec<Entry> {
+    let mut b = vec![];
+    block!(b, "fifo_512x64", Fifo::<Bits<512>, 6>::default());
+    block!(b, "fifo_32x1024", Fifo::<Bits<32>, 10>::default());
+    block!(b, "skid_512", Skid::<Bits<512>>::default());
+    block!(b, "arb2_64", Arb2::<Bits<64>>::default());
+    block!(b, "arb4_64", Arb4::<Bits<64>>::default());
+    block!(b, "prioarb4_64", PrioArb::<Bits<64>, 4>::default());
+    block!(b, "byterot_64", ByteRot::<Bits<16>, 64, 8>::default());
+    block!(b, "byterot_512", ByteRot::<Bits<16>, 512, 64>::default());
+    block!(b, "lane_ram_512x512", LaneRam::<512, 64, 9>::default());
+    block!(b, "icrc_64", Icrc::<64, 32>::default());
+    block!(b, "icrc_512", Icrc::<512, 256>::default());
+    b
+}
+
+/// Small copies of the blocks that `rtl/formal` proves.
+pub fn formal() -> Vec<Entry> {
+    let mut b = vec![];
+    block!(b, "f_skid", Skid::<Bits<8>>::default());
+    block!(b, "f_fifo", Fifo::<Bits<4>, 2>::default());
+    block!(b, "f_arb", Arb3::<Bits<4>>::default());
+    block!(b, "f_psn", PsnCmp::default());
+    b
+}
