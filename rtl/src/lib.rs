@@ -14,3 +14,4 @@ pub mod prims;
 #[path = "gen/layouts.rs"]
 pub mod layouts;
 pub mod types;
+pub mod hostport;
