@@ -1,1 +1,16 @@
+//! Verilated MetaRoCE cards, the fabric between them, their hosts, and benches.
+//!
+//! The card is the RTL, translated by Verilator at build time; nothing here implements transport.
+//! [`sim::Sim`] steps N cards with scripted hosts (repeats to the bit); [`server`] lets real
+//! processes with the rdma-core provider be the hosts.
 
+pub mod client;
+pub mod fabric;
+pub mod ffi;
+pub mod hostport;
+pub mod memory;
+pub mod node;
+pub mod rng;
+pub mod script;
+pub mod server;
+pub mod sim;

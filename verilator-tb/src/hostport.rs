@@ -1,0 +1,250 @@
+//! Model of the bus between a card and its host: read latency with reordered completions, bandwidth,
+//! posted writes. Works on the card's own signals, cycle by cycle.
+
+use crate::{
+    ffi::{In, Out},
+    memory::{Memory, Ticket},
+    rng::Rng,
+};
+use serde::{Deserialize, Serialize};
+use std::collections::VecDeque;
+
+/// Host port parameters.
+#[derive(Debug, Clone, Copy, Serialize, Deserialize)]
+pub struct HostPortConfig {
+    /// Time from a read request to its first data, ns.
+    pub read_ns: u64,
+    /// Completions are delayed by a further 0..=`spread_ns`, so that they come out of order.
+    pub spread_ns: u64,
+    /// Limit of each direction, Mb/s; 0 = one bus word per cycle.
+    pub mbps: u64,
+}
+
+impl Default for HostPortConfig {
+    fn default() -> Self {
+        HostPortConfig { read_ns: 600, spread_ns: 150, mbps: 0 }
+    }
+}
+
+struct Pending {
+    ready_ps: u64,
+    tag: u8,
+    addr: u64,
+    len: usize,
+    ticket: Ticket,
+}
+
+struct Sending {
+    tag: u8,
+    /// Lane of the first byte, and data; None = fault.
+    data: Option<Vec<u8>>,
+    lane: usize,
+    at: usize,
+}
+
+/// Totals for the tables.
+#[derive(Debug, Default, Clone, Copy, Serialize)]
+pub struct HostPortStats {
+    pub reads: u64,
+    pub read_bytes: u64,
+    pub writes: u64,
+    pub write_bytes: u64,
+    /// Payload bytes written (requests with a stamp).
+    pub payload_bytes: u64,
+    pub first_payload_ps: u64,
+    pub last_payload_ps: u64,
+    /// Most reads in flight.
+    pub max_reads: usize,
+}
+
+pub struct HostPort {
+    cfg: HostPortConfig,
+    rng: Rng,
+    pending: VecDeque<Pending>,
+    sending: Option<Sending>,
+    wr: Vec<u8>,
+    read_budget_ps: u64,
+    write_budget_ps: u64,
+    pub stats: HostPortStats,
+    latency: LatencyLog,
+}
+
+/// Times from a stamp (doorbell accepted) to the last payload write that carries it.
+#[derive(Default)]
+struct LatencyLog {
+    open: Option<(u64, u64)>,
+    samples: Vec<u32>,
+}
+
+impl LatencyLog {
+    fn add(&mut self, stamp: u64, now: u64) {
+        match &mut self.open {
+            Some((s, last)) if *s == stamp => *last = now,
+            _ => {
+                self.close();
+                self.open = Some((stamp, now));
+            }
+        }
+    }
+    fn close(&mut self) {
+        if let Some((s, last)) = self.open.take() {
+            if self.samples.len() < 4_000_000 {
+                self.samples.push(last.saturating_sub(s).min(u32::MAX as u64) as u32);
+            }
+        }
+    }
+}
+
+/// Bit field of a little-endian word array.
+pub fn bits(w: &[u32], lo: usize, n: usize) -> u64 {
+    let mut v = 0u64;
+    for i in 0..n {
+        let b = lo + i;
+        v |= (((w[b / 32] >> (b % 32)) & 1) as u64) << i;
+    }
+    v
+}
+
+fn words_to_bytes(w: &[u32; 16]) -> [u8; 64] {
+    let mut b = [0u8; 64];
+    for (i, x) in w.iter().enumerate() {
+        b[4 * i..4 * i + 4].copy_from_slice(&x.to_le_bytes());
+    }
+    b
+}
+
+impl HostPort {
+    pub fn new(cfg: HostPortConfig, seed: u64) -> HostPort {
+        HostPort {
+            cfg,
+            rng: Rng::new(seed),
+            pending: VecDeque::new(),
+            sending: None,
+            wr: Vec::with_capacity(4096),
+            read_budget_ps: 0,
+            write_budget_ps: 0,
+            stats: HostPortStats::default(),
+            latency: LatencyLog::default(),
+        }
+    }
+
+    /// True when no transaction is under way.
+    pub fn idle(&self) -> bool {
+        self.pending.is_empty() && self.sending.is_none() && self.wr.is_empty()
+    }
+
+    /// ns from doorbell to remote memory, one per stamp, in order.
+    pub fn take_latencies(&mut self) -> Vec<u32> {
+        self.latency.close();
+        std::mem::take(&mut self.latency.samples)
+    }
+
+    fn cost_ps(&self, bytes: usize) -> u64 {
+        if self.cfg.mbps == 0 {
+            0
+        } else {
+            bytes as u64 * 8 * 1_000_000 / self.cfg.mbps
+        }
+    }
+
+    /// Drives the card's inputs for this cycle.
+    pub fn drive(&mut self, now_ps: u64, i: &mut In, mem: &mut dyn Memory) {
+        i.rd_ready = (self.pending.len() < 256) as u8;
+        i.wr_ready = (self.write_budget_ps <= now_ps) as u8;
+        i.hrd_valid = 0;
+        if self.sending.is_none() {
+            // The earliest completion whose time has come; random extra delays reorder them.
+            let next = self
+                .pending
+                .iter()
+                .enumerate()
+                .filter(|(_, p)| p.ready_ps <= now_ps)
+                .min_by_key(|(_, p)| p.ready_ps)
+                .map(|(k, _)| k);
+            if let Some(k) = next {
+                let p = self.pending.remove(k).expect("index from the same queue");
+                let data = mem.finish_read(p.ticket);
+                self.sending = Some(Sending { tag: p.tag, data, lane: (p.addr % 64) as usize, at: 0 });
+                debug_assert!(p.len > 0);
+            }
+        }
+        if self.read_budget_ps > now_ps {
+            return;
+        }
+        let Some(s) = &mut self.sending else { return };
+        let mut word = [0u8; 64];
+        let (last, err, n) = match &s.data {
+            None => (true, true, 0),
+            Some(d) => {
+                let lane = if s.at == 0 { s.lane } else { 0 };
+                let n = (64 - lane).min(d.len() - s.at);
+                word[lane..lane + n].copy_from_slice(&d[s.at..s.at + n]);
+                s.at += n;
+                (s.at == d.len(), false, n)
+            }
+        };
+        for (k, c) in word.chunks_exact(4).enumerate() {
+            i.hrd_data[k] = u32::from_le_bytes([c[0], c[1], c[2], c[3]]);
+        }
+        i.hrd_meta = s.tag as u32 | (last as u32) << 8 | (err as u32) << 9;
+        i.hrd_valid = 1;
+        if last {
+            self.sending = None;
+        }
+        self.read_budget_ps = self.read_budget_ps.max(now_ps.saturating_sub(100_000)) + self.cost_ps(n);
+    }
+
+    /// Takes what the card put out in this cycle (with the ready inputs of `i`).
+    pub fn sample(&mut self, now_ps: u64, i: &In, o: &Out, mem: &mut dyn Memory) {
+        if o.rd_valid != 0 && i.rd_ready != 0 {
+            let pasid = bits(&o.rd_data, 0, 12) as u16;
+            let addr = bits(&o.rd_data, 12, 64);
+            let len = bits(&o.rd_data, 76, 13) as usize;
+            let tag = bits(&o.rd_data, 89, 8) as u8;
+            assert!(
+                len > 0 && len <= 4096 && (addr % 4096) as usize + len <= 4096,
+                "card bug: read of {len} bytes at {addr:#x} (tag {tag:#x}) crosses 4 KiB"
+            );
+            self.stats.reads += 1;
+            self.stats.read_bytes += len as u64;
+            let ticket = mem.start_read(pasid, addr, len);
+            let extra = if self.cfg.spread_ns == 0 { 0 } else { self.rng.below(self.cfg.spread_ns + 1) };
+            let ready_ps = now_ps + (self.cfg.read_ns + extra) * 1000;
+            self.pending.push_back(Pending { ready_ps, tag, addr, len, ticket });
+            self.stats.max_reads = self.stats.max_reads.max(self.pending.len());
+        }
+        if o.wr_valid != 0 && i.wr_ready != 0 {
+            let m = &o.wr_meta;
+            let (pasid, addr, len) = (bits(m, 0, 12) as u16, bits(m, 12, 64), bits(m, 76, 13) as usize);
+            let (sop, eop, stamp) = (bits(m, 89, 1) == 1, bits(m, 90, 1) == 1, bits(m, 91, 48));
+            assert_eq!(sop, self.wr.is_empty(), "card bug: write framing at {addr:#x}");
+            assert!(
+                len > 0 && (addr % 4096) as usize + len <= 4096,
+                "card bug: write of {len} bytes at {addr:#x} crosses 4 KiB"
+            );
+            let word = words_to_bytes(&o.wr_data);
+            let lane = if sop { (addr % 64) as usize } else { 0 };
+            let n = (64 - lane).min(len - self.wr.len());
+            self.wr.extend_from_slice(&word[lane..lane + n]);
+            assert_eq!(eop, self.wr.len() == len, "card bug: write of {len} bytes at {addr:#x} ends at {}", self.wr.len());
+            self.write_budget_ps = self.write_budget_ps.max(now_ps.saturating_sub(100_000)) + self.cost_ps(n);
+            if eop {
+                self.stats.writes += 1;
+                self.stats.write_bytes += len as u64;
+                if stamp != 0 {
+                    self.latency.add(stamp, now_ps / 1000);
+                    if self.stats.payload_bytes == 0 {
+                        self.stats.first_payload_ps = now_ps;
+                    }
+                    self.stats.payload_bytes += len as u64;
+                    self.stats.last_payload_ps = now_ps;
+                }
+                mem.write(pasid, addr, &self.wr);
+                self.wr.clear();
+            }
+        }
+        if o.msi_valid != 0 {
+            mem.interrupt(o.msi_pasid as u16);
+        }
+    }
+}

@@ -1,0 +1,349 @@
+//! A scripted host: a small driver over flat memory, for benches and whole-card tests. It uses the
+//! same rings, commands and doorbells as the rdma-core provider.
+
+use crate::{node::MmioWrite, sim::Sim};
+use metaroce_hdl_spec::{cmd, cqe, regs, table, wqe, Field};
+
+/// IBV_QP_* attribute masks of the usual transitions.
+pub mod mask {
+    pub const TO_INIT: u64 = 0x39;
+    pub const TO_RTR: u64 = 0x12_9181;
+    pub const TO_RTS: u64 = 0x1_2E01;
+    pub const STATE: u64 = 1;
+}
+
+/// A process on the host of one card.
+#[derive(Debug, Clone)]
+pub struct Host {
+    pub card: usize,
+    pub pasid: u16,
+    next: u64,
+    seq: u32,
+    block: u64,
+    pub eq: Ring,
+}
+
+/// A completion or event ring.
+#[derive(Debug, Clone)]
+pub struct Ring {
+    pub id: u32,
+    pub base: u64,
+    pub log: u32,
+    pub ci: u32,
+}
+
+#[derive(Debug, Clone)]
+pub struct Qp {
+    pub qpn: u32,
+    pub sq: u64,
+    pub sq_log: u32,
+    pub pi: u16,
+    pub rq: u64,
+    pub rq_log: u32,
+    pub rpi: u16,
+    pub scq: u32,
+    pub rcq: u32,
+}
+
+/// QP attributes of a connection.
+#[derive(Debug, Clone, Copy)]
+pub struct Conn {
+    pub mtu: u8,
+    pub timeout: u8,
+    pub retry_cnt: u8,
+    pub rnr_retry: u8,
+    pub min_rnr: u8,
+    pub max_rd: u8,
+    pub gid: u8,
+    pub psn: u32,
+    pub tclass: u8,
+}
+
+impl Default for Conn {
+    fn default() -> Self {
+        Conn { mtu: 5, timeout: 14, retry_cnt: 7, rnr_retry: 7, min_rnr: 12, max_rd: 16, gid: 1, psn: 0, tclass: 2 }
+    }
+}
+
+/// A send work request.
+#[derive(Debug, Clone, Default)]
+pub struct Wr {
+    pub op: u8,
+    pub signaled: bool,
+    pub fence: bool,
+    pub solicited: bool,
+    pub imm: u32,
+    pub remote_va: u64,
+    pub rkey: u32,
+    /// (address, bytes, lkey)
+    pub sges: Vec<(u64, u32, u32)>,
+}
+
+/// A completion.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Cqe {
+    pub qpn: u32,
+    pub opcode: u8,
+    pub index: u16,
+    pub status: u8,
+    pub is_recv: bool,
+    pub length: u32,
+    pub imm: Option<u32>,
+}
+
+const PAGE: u64 = 4096;
+
+impl Host {
+    /// A process with PASID `pasid` (1..) on card `card`; creates its event queue.
+    pub fn new(sim: &mut Sim, card: usize, pasid: u16) -> Host {
+        let eq = Ring { id: 0, base: 0, log: 8, ci: 0 };
+        let mut h = Host { card, pasid, next: 0x1_0000_0000, seq: 0, block: 0, eq };
+        h.block = h.alloc(PAGE, PAGE);
+        h.eq.base = h.alloc(64 << h.eq.log, PAGE);
+        let (base, log) = (h.eq.base, h.eq.log as u64);
+        h.command(sim, cmd::op::CREATE_EQ, 0, |c| {
+            cmd::create_eq::log.put(c, log);
+            cmd::create_eq::base.put(c, base);
+        })
+        .expect("CREATE_EQ");
+        h
+    }
+
+    /// Address space of this process (nothing is ever freed).
+    pub fn alloc(&mut self, bytes: u64, align: u64) -> u64 {
+        let a = self.next.next_multiple_of(align);
+        self.next = a + bytes;
+        a
+    }
+
+    fn doorbell(&self, sim: &mut Sim, offset: u32, v: u64) {
+        let a = self.pasid as u32 * regs::PAGE + offset;
+        sim.nodes[self.card].mmio.push_back(MmioWrite::u64(a, v));
+    }
+
+    /// Runs a command to its end; Err = errno.
+    pub fn command(&mut self, sim: &mut Sim, op: u8, id: u32, fill: impl FnOnce(&mut [u8])) -> Result<Vec<u8>, u8> {
+        let mut c = [0u8; cmd::CMD_BYTES];
+        fill(&mut c);
+        self.seq += 1;
+        cmd::head::opcode.put(&mut c, op as u64);
+        cmd::head::seq.put(&mut c, self.seq as u64);
+        cmd::head::id.put(&mut c, id as u64);
+        sim.mem(self.card).poke(self.pasid, self.block, &c);
+        self.doorbell(sim, regs::doorbell::CMD, self.block);
+        for k in 0..200_000u32 {
+            sim.step();
+            if k % 16 == 0 {
+                let r = sim.mem(self.card).peek_vec(self.pasid, self.block + cmd::RESP_OFFSET as u64, 64);
+                if cmd::response::seq.get(&r) == self.seq as u64 {
+                    return match cmd::response::status.get(&r) as u8 {
+                        0 => Ok(r),
+                        e => Err(e),
+                    };
+                }
+            }
+        }
+        panic!("no answer to command {} ({op}) of PASID {}", cmd::op::NAMES[op as usize], self.pasid);
+    }
+
+    pub fn alloc_pd(&mut self, sim: &mut Sim) -> u32 {
+        let r = self.command(sim, cmd::op::ALLOC_PD, 0, |_| {}).expect("ALLOC_PD");
+        cmd::response::id.get(&r) as u32
+    }
+
+    pub fn create_cq(&mut self, sim: &mut Sim, log: u32) -> Ring {
+        let base = self.alloc(64 << log, PAGE);
+        let r = self
+            .command(sim, cmd::op::CREATE_CQ, 0, |c| {
+                cmd::create_cq::log.put(c, log as u64);
+                cmd::create_cq::base.put(c, base);
+            })
+            .expect("CREATE_CQ");
+        Ring { id: cmd::response::id.get(&r) as u32, base, log, ci: 0 }
+    }
+
+    /// Registers memory; `access` as IBV_ACCESS_*. The page list is the identity.
+    pub fn reg_mr(&mut self, sim: &mut Sim, pd: u32, va: u64, len: u64, access: u64) -> Result<u32, u8> {
+        let first = va / PAGE;
+        let pages = (va + len.max(1)).div_ceil(PAGE) - first;
+        let list = self.alloc(pages * 8, PAGE);
+        let bytes: Vec<u8> = (0..pages).flat_map(|k| ((first + k) * PAGE).to_le_bytes()).collect();
+        sim.mem(self.card).poke(self.pasid, list, &bytes);
+        let r = self.command(sim, cmd::op::REG_MR, 0, |c| {
+            cmd::reg_mr::pd.put(c, pd as u64);
+            cmd::reg_mr::access.put(c, access);
+            cmd::reg_mr::page_shift.put(c, 12);
+            cmd::reg_mr::list.put(c, list);
+            cmd::reg_mr::va.put(c, va);
+            cmd::reg_mr::len.put(c, len);
+        })?;
+        Ok(cmd::response::id.get(&r) as u32)
+    }
+
+    pub fn create_qp(&mut self, sim: &mut Sim, pd: u32, scq: &Ring, rcq: &Ring, sq_log: u32, rq_log: u32) -> Qp {
+        let sq = self.alloc(64 << sq_log, PAGE);
+        let rq = self.alloc(64 << rq_log, PAGE);
+        let r = self
+            .command(sim, cmd::op::CREATE_QP, 0, |c| {
+                cmd::create_qp::qp_type.put(c, table::qp_type::RC as u64);
+                cmd::create_qp::sq_log.put(c, sq_log as u64);
+                cmd::create_qp::rq_log.put(c, rq_log as u64);
+                cmd::create_qp::pd.put(c, pd as u64);
+                cmd::create_qp::sq_base.put(c, sq);
+                cmd::create_qp::rq_base.put(c, rq);
+                cmd::create_qp::scq.put(c, scq.id as u64);
+                cmd::create_qp::rcq.put(c, rcq.id as u64);
+            })
+            .expect("CREATE_QP");
+        let qpn = cmd::response::id.get(&r) as u32;
+        Qp { qpn, sq, sq_log, pi: 0, rq, rq_log, rpi: 0, scq: scq.id, rcq: rcq.id }
+    }
+
+    pub fn modify(&mut self, sim: &mut Sim, qpn: u32, mask: u64, set: &[(Field, u64)]) -> Result<(), u8> {
+        self.command(sim, cmd::op::MODIFY_QP, qpn, |c| {
+            cmd::modify_qp::mask.put(c, mask);
+            for (f, v) in set {
+                f.put(c, *v);
+            }
+        })
+        .map(|_| ())
+    }
+
+    /// RESET -> INIT -> RTR -> RTS towards `peer` on card `peer_card`.
+    pub fn connect(&mut self, sim: &mut Sim, qp: &Qp, peer_card: usize, peer_qpn: u32, c: &Conn) {
+        use cmd::modify_qp as m;
+        let init = [(m::next_state, 1), (m::acc_write, 1), (m::acc_read, 1), (m::acc_atomic, 1), (m::port, 1)];
+        self.modify(sim, qp.qpn, mask::TO_INIT, &init).expect("to INIT");
+        let peer = sim.ids[peer_card].clone();
+        let dip = peer.gids()[c.gid as usize];
+        let mut mac = [0u8; 8];
+        mac[..6].copy_from_slice(&peer.mac);
+        let set = [
+            (m::next_state, 2),
+            (m::mtu, c.mtu as u64),
+            (m::dqpn, peer_qpn as u64),
+            (m::rq_psn, c.psn as u64),
+            (m::max_dest_rd, c.max_rd as u64),
+            (m::min_rnr, c.min_rnr as u64),
+            (m::sgid_index, c.gid as u64),
+            (m::sport, 0xC000 | (qp.qpn as u64 & 0x3FFF)),
+            (m::dmac, u64::from_le_bytes(mac)),
+            (m::hop_limit, 64),
+            (m::tclass, c.tclass as u64),
+            (m::ip6, (c.gid != 1) as u64),
+        ];
+        self.command(sim, cmd::op::MODIFY_QP, qp.qpn, |b| {
+            m::mask.put(b, mask::TO_RTR);
+            for (f, v) in set {
+                f.put(b, v);
+            }
+            m::dip.put_bytes(b, &dip);
+        })
+        .expect("to RTR");
+        let set = [
+            (m::next_state, 3),
+            (m::sq_psn, c.psn as u64),
+            (m::timeout, c.timeout as u64),
+            (m::retry_cnt, c.retry_cnt as u64),
+            (m::rnr_retry, c.rnr_retry as u64),
+            (m::max_rd, c.max_rd as u64),
+        ];
+        self.modify(sim, qp.qpn, mask::TO_RTS, &set).expect("to RTS");
+    }
+
+    /// Writes a WQE into the ring; [`Host::ring_sq`] tells the card.
+    pub fn post_send(&self, sim: &mut Sim, qp: &mut Qp, wr: &Wr) -> u16 {
+        let n = wr.sges.len();
+        let units = 1 + n.saturating_sub(2).div_ceil(4);
+        let mut b = vec![0u8; units * wqe::UNIT];
+        use wqe::sq as f;
+        f::opcode.put(&mut b, wr.op as u64);
+        f::signaled.put(&mut b, wr.signaled as u64);
+        f::fence.put(&mut b, wr.fence as u64);
+        f::solicited.put(&mut b, wr.solicited as u64);
+        f::num_sge.put(&mut b, n as u64);
+        f::units.put(&mut b, units as u64);
+        f::imm.put(&mut b, wr.imm as u64);
+        f::length.put(&mut b, wr.sges.iter().map(|s| s.1 as u64).sum());
+        f::index.put(&mut b, qp.pi as u64);
+        f::remote_va.put(&mut b, wr.remote_va);
+        f::rkey.put(&mut b, wr.rkey as u64);
+        for (k, (va, len, key)) in wr.sges.iter().enumerate() {
+            let at = if k < 2 { 32 + 16 * k } else { 64 + 16 * (k - 2) };
+            b[at..at + 8].copy_from_slice(&va.to_le_bytes());
+            b[at + 8..at + 12].copy_from_slice(&len.to_le_bytes());
+            b[at + 12..at + 16].copy_from_slice(&key.to_le_bytes());
+        }
+        let index = qp.pi;
+        for (k, u) in b.chunks(wqe::UNIT).enumerate() {
+            let slot = (qp.pi.wrapping_add(k as u16) as u64) & ((1 << qp.sq_log) - 1);
+            sim.mem(self.card).poke(self.pasid, qp.sq + slot * wqe::UNIT as u64, u);
+        }
+        qp.pi = qp.pi.wrapping_add(units as u16);
+        index
+    }
+
+    pub fn ring_sq(&self, sim: &mut Sim, qp: &Qp) {
+        self.doorbell(sim, regs::doorbell::SQ, qp.qpn as u64 | (qp.pi as u64) << 32);
+    }
+
+    pub fn post_recv(&self, sim: &mut Sim, qp: &mut Qp, sges: &[(u64, u32, u32)]) -> u16 {
+        let mut b = [0u8; wqe::UNIT];
+        for (k, (va, len, key)) in sges.iter().enumerate() {
+            b[16 * k..16 * k + 8].copy_from_slice(&va.to_le_bytes());
+            b[16 * k + 8..16 * k + 12].copy_from_slice(&len.to_le_bytes());
+            b[16 * k + 12..16 * k + 16].copy_from_slice(&key.to_le_bytes());
+        }
+        let index = qp.rpi;
+        let slot = (qp.rpi as u64) & ((1 << qp.rq_log) - 1);
+        sim.mem(self.card).poke(self.pasid, qp.rq + slot * wqe::UNIT as u64, &b);
+        qp.rpi = qp.rpi.wrapping_add(1);
+        index
+    }
+
+    pub fn ring_rq(&self, sim: &mut Sim, qp: &Qp) {
+        self.doorbell(sim, regs::doorbell::RQ, qp.qpn as u64 | (qp.rpi as u64) << 32);
+    }
+
+    /// Takes a completion; gives entries back to the card every quarter ring.
+    pub fn poll(&self, sim: &mut Sim, cq: &mut Ring) -> Option<Cqe> {
+        let slot = (cq.ci & ((1 << cq.log) - 1)) as u64;
+        let mut b = [0u8; 64];
+        sim.mem(self.card).peek(self.pasid, cq.base + slot * 64, &mut b);
+        let want = !(cq.ci >> cq.log) & 1;
+        if cqe::cqe::phase.get(&b) as u32 != want {
+            return None;
+        }
+        cq.ci = (cq.ci + 1) & 0xFF_FFFF;
+        if cq.ci.is_multiple_of((1 << cq.log) / 4) {
+            self.cq_doorbell(sim, cq, 0);
+        }
+        use cqe::cqe as f;
+        Some(Cqe {
+            qpn: f::qpn.get(&b) as u32,
+            opcode: f::opcode.get(&b) as u8,
+            index: f::index.get(&b) as u16,
+            status: f::status.get(&b) as u8,
+            is_recv: f::is_recv.get(&b) == 1,
+            length: f::length.get(&b) as u32,
+            imm: (f::with_imm.get(&b) == 1).then(|| f::imm.get(&b) as u32),
+        })
+    }
+
+    /// Gives entries back and arms (0 no, 1 next, 2 solicited).
+    pub fn cq_doorbell(&self, sim: &mut Sim, cq: &Ring, arm: u64) {
+        self.doorbell(sim, regs::doorbell::CQ, cq.id as u64 | arm << 24 | (cq.ci as u64) << 32);
+    }
+
+    /// Takes an event: (kind, id).
+    pub fn poll_event(&mut self, sim: &mut Sim) -> Option<(u8, u32)> {
+        let slot = (self.eq.ci & ((1 << self.eq.log) - 1)) as u64;
+        let b = sim.mem(self.card).peek_vec(self.pasid, self.eq.base + slot * 64, 64);
+        if cqe::eqe::phase.get(&b) as u32 != !(self.eq.ci >> self.eq.log) & 1 {
+            return None;
+        }
+        self.eq.ci = (self.eq.ci + 1) & 0xFF_FFFF;
+        self.doorbell(sim, regs::doorbell::EQ, (self.eq.ci as u64) << 32);
+        Some((cqe::eqe::kind.get(&b) as u8, cqe::eqe::id.get(&b) as u32))
+    }
+}

@@ -1,0 +1,545 @@
+//! Simulator for real processes: one thread per card, a listening socket, sleep when nothing happens.
+//!
+//! Time: the cards run in slices of [`SLICE_CYCLES`] (less than the fabric delay, so no frame is late).
+//! When everything is silent the simulator sleeps; timers of the cards then run at wall-clock speed,
+//! so that a peer that is slow to start is not timed out early.
+
+use crate::{
+    client::{wait, Arena, Client, ClientMemory},
+    fabric::{Fabric, FabricStats},
+    hostport::HostPortStats,
+    node::Node,
+    sim::{admin_command, CardId, Sim, SimConfig},
+};
+use metaroce_hdl_spec::{
+    cmd,
+    config::Config,
+    hostmsg::{Head, Kind, HEAD_BYTES, MAX_MSG},
+    HOST_ABI_MAJOR, HOST_ABI_MINOR,
+};
+use nix::sys::socket::{
+    accept4, bind, listen, recvmsg, socket, AddressFamily, Backlog, ControlMessageOwned, MsgFlags, SockFlag, SockType,
+    UnixAddr,
+};
+use serde::Serialize;
+use std::{
+    io,
+    os::fd::{AsRawFd, FromRawFd, OwnedFd, RawFd},
+    path::{Path, PathBuf},
+    sync::{
+        atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering},
+        Arc, Mutex,
+    },
+    thread,
+    time::{Duration, Instant},
+};
+
+/// Cycles between two exchanges of frames: 397 ns at 322 MHz, under the fabric delay of 500 ns.
+pub const SLICE_CYCLES: u64 = 128;
+
+pub struct ServerConfig {
+    pub sim: SimConfig,
+    pub socket: PathBuf,
+    pub pcap: Option<PathBuf>,
+    /// Directory for FST dumps (needs the `trace` feature).
+    pub trace: Option<PathBuf>,
+    /// Use process_vm_* where the kernel allows it.
+    pub direct_dma: bool,
+}
+
+/// What one card did, for tables and JSON.
+#[derive(Debug, Clone, Serialize)]
+pub struct CardReport {
+    pub card: usize,
+    pub cycles: u64,
+    pub counters: Vec<(String, u64)>,
+    pub host: HostPortStats,
+    /// Doorbell -> remote memory, ns of card time, as seen by this (receiving) card.
+    pub latency_ns: Option<Percentiles>,
+    /// Wall seconds in which the card waited for a client's agent.
+    pub agent_wait_s: f64,
+    pub refused_accesses: u64,
+    pub clients: Vec<String>,
+}
+
+#[derive(Debug, Clone, Copy, Serialize, PartialEq, Eq)]
+pub struct Percentiles {
+    pub samples: usize,
+    pub min: u32,
+    pub p50: u32,
+    pub p99: u32,
+    pub max: u32,
+}
+
+pub fn percentiles(mut v: Vec<u32>) -> Option<Percentiles> {
+    if v.is_empty() {
+        return None;
+    }
+    v.sort_unstable();
+    let at = |q: usize| v[(v.len() - 1) * q / 100];
+    Some(Percentiles { samples: v.len(), min: v[0], p50: at(50), p99: at(99), max: v[v.len() - 1] })
+}
+
+#[derive(Debug, Clone, Serialize)]
+pub struct Report {
+    pub config: SimConfig,
+    pub card_time_ns: u64,
+    pub wall_s: f64,
+    /// Wall seconds in which the cards were clocked.
+    pub busy_s: f64,
+    pub fabric: FabricStats,
+    pub cards: Vec<CardReport>,
+}
+
+/// A handle to stop the server and read its state.
+#[derive(Clone)]
+pub struct Control {
+    shared: Arc<Shared>,
+}
+
+impl Control {
+    pub fn stop(&self) {
+        self.shared.stop.store(true, Ordering::SeqCst);
+    }
+    pub fn clients(&self) -> usize {
+        self.shared.clients.load(Ordering::SeqCst)
+    }
+    /// Card time, ns.
+    pub fn now_ns(&self) -> u64 {
+        self.shared.target_ps.load(Ordering::SeqCst) / 1000
+    }
+}
+
+struct Shared {
+    stop: AtomicBool,
+    clients: AtomicUsize,
+    target_ps: AtomicU64,
+    barrier: SpinBarrier,
+    slots: Vec<Mutex<Slot>>,
+    ids: Vec<CardId>,
+    hw: &'static Config,
+    direct: bool,
+}
+
+/// What a card's thread and the leader exchange between slices.
+#[derive(Default)]
+struct Slot {
+    joining: Vec<(OwnedFd, i32, Hello)>,
+    out: Vec<crate::fabric::Frame>,
+    inbox: Vec<(u64, crate::fabric::Frame)>,
+    idle: bool,
+    next_event: Option<u64>,
+    now_ps: u64,
+    fds: Vec<RawFd>,
+}
+
+struct Hello {
+    arena: OwnedFd,
+    base: u64,
+    name: String,
+}
+
+/// Barrier that spins a little and then yields: slices are short, and parked threads wake slowly.
+struct SpinBarrier {
+    n: usize,
+    count: AtomicUsize,
+    round: AtomicUsize,
+}
+
+impl SpinBarrier {
+    fn wait(&self) {
+        let round = self.round.load(Ordering::Acquire);
+        if self.count.fetch_add(1, Ordering::AcqRel) + 1 == self.n {
+            self.count.store(0, Ordering::Release);
+            self.round.fetch_add(1, Ordering::AcqRel);
+            return;
+        }
+        let mut spins = 0u32;
+        while self.round.load(Ordering::Acquire) == round {
+            spins += 1;
+            if spins < 200 {
+                std::hint::spin_loop();
+            } else {
+                thread::yield_now();
+            }
+        }
+    }
+}
+
+/// Listens at `path`; an old socket file that nobody serves is replaced.
+fn listen_at(path: &Path) -> anyhow::Result<OwnedFd> {
+    use anyhow::Context;
+    let fd = socket(AddressFamily::Unix, SockType::SeqPacket, SockFlag::SOCK_CLOEXEC | SockFlag::SOCK_NONBLOCK, None)?;
+    let addr = UnixAddr::new(path).with_context(|| {
+        format!("{} is too long for a unix socket (107 bytes at most); set METAROCE_RUN_DIR to a shorter folder", path.display())
+    })?;
+    let _ = std::fs::remove_file(path);
+    bind(fd.as_raw_fd(), &addr).with_context(|| format!("can't make the simulator's socket {}", path.display()))?;
+    listen(&fd, Backlog::new(64)?)?;
+    Ok(fd)
+}
+
+/// Runs the simulation until `Control::stop`. `ready` gets the control handle once clients may connect.
+pub fn serve(cfg: &ServerConfig, ready: impl FnOnce(Control)) -> anyhow::Result<Report> {
+    let begun = Instant::now();
+    let listener = listen_at(&cfg.socket)?;
+    let mut sim = Sim::new(&cfg.sim, |_| Box::new(ClientMemory::default()));
+    if let Some(p) = &cfg.pcap {
+        sim.fabric.record(p)?;
+    }
+    if let Some(dir) = &cfg.trace {
+        for (k, n) in sim.nodes.iter_mut().enumerate() {
+            let f = dir.join(format!("card{k}.fst"));
+            anyhow::ensure!(n.trace(&f.display().to_string()), "can't write {}: was this built with the trace feature?", f.display());
+        }
+    }
+    let n = sim.nodes.len();
+    let shared = Arc::new(Shared {
+        stop: AtomicBool::new(false),
+        clients: AtomicUsize::new(0),
+        target_ps: AtomicU64::new(sim.now_ps()),
+        barrier: SpinBarrier { n, count: AtomicUsize::new(0), round: AtomicUsize::new(0) },
+        slots: (0..n).map(|_| Mutex::default()).collect(),
+        ids: sim.ids.clone(),
+        hw: sim.hw,
+        direct: cfg.direct_dma,
+    });
+    ready(Control { shared: shared.clone() });
+
+    let Sim { nodes, fabric, .. } = sim;
+    let mut leader = Some(Leader { fabric, listener, busy: Duration::ZERO });
+    let mut reports = vec![];
+    let mut last = None;
+    thread::scope(|s| {
+        let handles: Vec<_> = nodes
+            .into_iter()
+            .enumerate()
+            .map(|(k, node)| {
+                let shared = shared.clone();
+                let lead = if k == 0 { leader.take() } else { None };
+                thread::Builder::new()
+                    .name(format!("card{k}"))
+                    .spawn_scoped(s, move || worker(k, node, &shared, lead))
+                    .expect("a thread per card")
+            })
+            .collect();
+        for h in handles {
+            match h.join() {
+                Ok((r, l)) => {
+                    reports.push(r);
+                    last = last.take().or(l);
+                }
+                Err(p) => std::panic::resume_unwind(p),
+            }
+        }
+    });
+    let mut leader = last.expect("card 0 leads");
+    leader.fabric.finish();
+    let _ = std::fs::remove_file(&cfg.socket);
+    Ok(Report {
+        config: cfg.sim,
+        card_time_ns: shared.target_ps.load(Ordering::SeqCst) / 1000,
+        wall_s: begun.elapsed().as_secs_f64(),
+        busy_s: leader.busy.as_secs_f64(),
+        fabric: leader.fabric.stats,
+        cards: reports,
+    })
+}
+
+/// What only the leading thread does: the fabric, new clients, sleeping.
+struct Leader {
+    fabric: Fabric,
+    listener: OwnedFd,
+    busy: Duration,
+}
+
+fn worker(k: usize, mut node: Node, shared: &Shared, mut lead: Option<Leader>) -> (CardReport, Option<Leader>) {
+    // A panic here must not leave the other cards at the barrier.
+    struct Bomb;
+    impl Drop for Bomb {
+        fn drop(&mut self) {
+            if thread::panicking() {
+                eprintln!("metaroce: the simulator stopped because a card misbehaved (message above); the log and wire.pcap show what led to it");
+                std::process::exit(3);
+            }
+        }
+    }
+    let _bomb = Bomb;
+    let slice_ps = SLICE_CYCLES * node.period_ps();
+    loop {
+        let t0 = Instant::now();
+        let target = shared.target_ps.load(Ordering::Acquire);
+        slice(k, &mut node, shared, target);
+        shared.barrier.wait();
+        if let Some(l) = &mut lead {
+            l.busy += t0.elapsed();
+            l.between(shared, slice_ps);
+        }
+        shared.barrier.wait();
+        if shared.stop.load(Ordering::Acquire) {
+            break;
+        }
+    }
+    (finish(k, node), lead)
+}
+
+fn clients(node: &mut Node) -> &mut ClientMemory {
+    node.mem.any().downcast_mut().expect("a server's memory is its clients")
+}
+
+/// Serves this card's clients and runs it up to `target`.
+fn slice(k: usize, node: &mut Node, shared: &Shared, target: u64) {
+    let (joining, inbox) = {
+        let mut s = shared.slots[k].lock().expect("no panics while locked");
+        (std::mem::take(&mut s.joining), std::mem::take(&mut s.inbox))
+    };
+    for (at, f) in inbox {
+        node.deliver(at, f);
+    }
+    for (fd, pid, h) in joining {
+        join(node, shared, fd, pid, h);
+    }
+    serve_clients(node, shared);
+    let doorbells = |node: &mut Node| {
+        let mut q = std::mem::take(&mut node.mmio);
+        let mut any = false;
+        for c in clients(node).clients.values_mut() {
+            any |= c.doorbells(64usize.saturating_sub(q.len()), &mut q);
+        }
+        node.mmio = q;
+        any
+    };
+    doorbells(node);
+    while node.now_ps < target {
+        if node.idle() && node.next_event_ps().is_none_or(|t| t > target) {
+            // Silence inside the slice costs nothing; the host still gets its turn in the next one.
+            node.skip_to(target);
+            node.step();
+            break;
+        }
+        for _ in 0..16 {
+            node.step();
+        }
+        doorbells(node);
+    }
+    for c in clients(node).clients.values_mut() {
+        c.flush();
+    }
+    let mut idle = node.idle() && clients(node).clients.values().all(|c| !c.busy());
+    if idle {
+        for c in clients(node).clients.values() {
+            c.set_sleeping(true);
+        }
+        idle = !doorbells(node);
+    }
+    if !idle {
+        for c in clients(node).clients.values() {
+            c.set_sleeping(false);
+        }
+    }
+    let fds = clients(node).clients.values().map(Client::fd).collect();
+    let mut s = shared.slots[k].lock().expect("no panics while locked");
+    s.out.append(&mut node.sent);
+    s.idle = idle;
+    s.next_event = node.next_event_ps();
+    s.now_ps = node.now_ps;
+    s.fds = fds;
+}
+
+/// Messages, register reads, neighbours, and clients that have gone.
+fn serve_clients(node: &mut Node, shared: &Shared) {
+    let mut reads = vec![];
+    let mut gone = vec![];
+    for (pasid, c) in &mut clients(node).clients {
+        c.pump();
+        while let Some((tag, g)) = c.neighbors.pop_front() {
+            let found = shared.ids.iter().find(|id| id.gids().contains(&g));
+            let mut h = Head { tag, ..Head::new(Kind::NeighborDone) };
+            match found {
+                Some(id) => {
+                    let mut m = [0u8; 8];
+                    m[..6].copy_from_slice(&id.mac);
+                    h.arg = u64::from_le_bytes(m);
+                }
+                None => h.status = libc::EHOSTUNREACH as u16,
+            }
+            c.send(&h, &[]);
+        }
+        reads.extend(c.mmio_reads.drain(..).map(|(tag, addr)| (*pasid, tag, addr)));
+        if c.dead.is_some() {
+            gone.push(*pasid);
+        }
+    }
+    for (pasid, tag, addr) in reads {
+        // The administrator's page is read-only for clients; other pages have no readable registers.
+        let v = if addr < metaroce_hdl_spec::regs::PAGE { node.mmio_read(addr & !3) } else { u32::MAX };
+        if let Some(c) = clients(node).clients.get_mut(&pasid) {
+            c.send(&Head { tag, arg: v as u64, ..Head::new(Kind::MmioReadDone) }, &[]);
+        }
+    }
+    for pasid in gone {
+        // DMA has stopped with `dead`; the card forgets the process before its PASID is used again.
+        let mut b = [0u8; cmd::CMD_BYTES];
+        let r = admin_command(node, cmd::op::TEARDOWN, pasid as u32, &mut b);
+        let c = clients(node).clients.remove(&pasid).expect("it was there");
+        shared.clients.fetch_sub(1, Ordering::SeqCst);
+        eprintln!(
+            "metaroce: client {} (pid {}) left: {}{}",
+            c.name,
+            c.pid,
+            c.dead.as_deref().unwrap_or(""),
+            if r == 0 { String::new() } else { format!("; TEARDOWN answered {r}") }
+        );
+    }
+}
+
+fn join(node: &mut Node, shared: &Shared, fd: OwnedFd, pid: i32, h: Hello) {
+    let refuse = |status: i32, why: String| {
+        let m = message(&Head { status: status as u16, ..Head::new(Kind::HelloAck) }, why.as_bytes());
+        // SAFETY: buffer and length belong together.
+        unsafe { libc::send(fd.as_raw_fd(), m.as_ptr().cast(), m.len(), libc::MSG_NOSIGNAL) };
+        eprintln!("metaroce: refused client {} (pid {pid}): {why}", h.name);
+    };
+    let mem = clients(node);
+    let Some(pasid) = (1..64u16).find(|p| !mem.clients.contains_key(p)) else {
+        return refuse(libc::ENOMEM, "63 device contexts are open on this card, which is its limit".into());
+    };
+    let arena = match Arena::map(&h.arena, h.base) {
+        Ok(a) => a,
+        Err(e) => return refuse(libc::EINVAL, format!("its shared memory can't be used: {e}")),
+    };
+    let mut c = Client::new(pasid, pid, h.name, fd, arena, shared.direct);
+    let way = if c.direct() { "direct" } else { "through its agent" };
+    eprintln!("metaroce: client {} (pid {pid}) opened {} as PASID {pasid}, DMA {way}", c.name, shared.hw.name);
+    c.send(&Head { pasid: pasid as u32, ..Head::new(Kind::HelloAck) }, &[]);
+    mem.clients.insert(pasid, c);
+    shared.clients.fetch_add(1, Ordering::SeqCst);
+}
+
+fn message(h: &Head, data: &[u8]) -> Vec<u8> {
+    let mut b = [0u8; HEAD_BYTES];
+    Head { len: data.len() as u32, ..*h }.emit(&mut b);
+    [&b[..], data].concat()
+}
+
+impl Leader {
+    /// Between two slices: frames, new clients, and how far to go next.
+    fn between(&mut self, shared: &Shared, slice_ps: u64) {
+        let mut slots: Vec<_> = shared.slots.iter().map(|s| s.lock().expect("no panics while locked")).collect();
+        let sent: Vec<_> =
+            slots.iter_mut().enumerate().flat_map(|(p, s)| s.out.drain(..).map(move |f| (p, f)).collect::<Vec<_>>()).collect();
+        let quiet = sent.is_empty();
+        for d in self.fabric.pass(sent) {
+            slots[d.port].inbox.push((d.at_ps, d.frame));
+        }
+        let now = slots.iter().map(|s| s.now_ps).max().unwrap_or(0);
+        let mut target = now + slice_ps;
+        if quiet && slots.iter().all(|s| s.idle && s.inbox.is_empty()) {
+            let next = slots.iter().filter_map(|s| s.next_event).min();
+            let fds: Vec<RawFd> = slots.iter().flat_map(|s| s.fds.iter().copied()).collect();
+            drop(slots);
+            let slept = self.sleep(shared, &fds, next.map(|t| t.saturating_sub(now) / 1000));
+            target = now + (slept.as_nanos() as u64 * 1000).max(slice_ps);
+            if let Some(t) = next {
+                target = target.min(t.max(now) + slice_ps);
+            }
+        } else {
+            drop(slots);
+        }
+        self.accept(shared);
+        shared.target_ps.store(target, Ordering::Release);
+    }
+
+    /// Sleeps until a client or a timer (in `ns`) wants something, at most 100 ms.
+    fn sleep(&mut self, shared: &Shared, fds: &[RawFd], ns: Option<u64>) -> Duration {
+        let begun = Instant::now();
+        let mut p: Vec<libc::pollfd> = fds
+            .iter()
+            .chain([&self.listener.as_raw_fd()])
+            .map(|fd| libc::pollfd { fd: *fd, events: libc::POLLIN, revents: 0 })
+            .collect();
+        let ns = ns.unwrap_or(u64::MAX).min(100_000_000);
+        let ts = libc::timespec { tv_sec: 0, tv_nsec: ns as i64 };
+        if !shared.stop.load(Ordering::Acquire) {
+            // SAFETY: the array and the time outlive the call; no signal mask.
+            unsafe { libc::ppoll(p.as_mut_ptr(), p.len() as libc::nfds_t, &ts, std::ptr::null()) };
+        }
+        begun.elapsed()
+    }
+
+    fn accept(&mut self, shared: &Shared) {
+        while let Ok(raw) = accept4(self.listener.as_raw_fd(), SockFlag::SOCK_CLOEXEC) {
+            // SAFETY: a new descriptor that nobody else owns.
+            let fd = unsafe { OwnedFd::from_raw_fd(raw) };
+            match hello(&fd) {
+                Ok((card, pid, h)) if card < shared.slots.len() => {
+                    shared.slots[card].lock().expect("no panics while locked").joining.push((fd, pid, h));
+                }
+                Ok((card, pid, _)) => refuse(&fd, pid, libc::ENODEV, &format!("there is no card {card}")),
+                Err(e) => refuse(&fd, 0, libc::EPROTO, &e.to_string()),
+            }
+        }
+    }
+}
+
+fn refuse(fd: &OwnedFd, pid: i32, status: i32, why: &str) {
+    eprintln!("metaroce: refused a connection (pid {pid}): {why}");
+    let m = message(&Head { status: status as u16, ..Head::new(Kind::HelloAck) }, why.as_bytes());
+    // SAFETY: buffer and length belong together.
+    unsafe { libc::send(fd.as_raw_fd(), m.as_ptr().cast(), m.len(), libc::MSG_NOSIGNAL | libc::MSG_DONTWAIT) };
+}
+
+/// Reads the first message of a connection (the client sends it at once; waits at most a second).
+fn hello(fd: &OwnedFd) -> io::Result<(usize, i32, Hello)> {
+    wait(fd.as_raw_fd(), libc::POLLIN, 1000);
+    let mut buf = [0u8; MAX_MSG];
+    let mut iov = [io::IoSliceMut::new(&mut buf)];
+    let mut space = nix::cmsg_space!([RawFd; 2]);
+    let (n, fds) = {
+        let flags = MsgFlags::MSG_DONTWAIT | MsgFlags::MSG_CMSG_CLOEXEC;
+        let m = recvmsg::<UnixAddr>(fd.as_raw_fd(), &mut iov, Some(&mut space), flags)
+            .map_err(|e| io::Error::other(format!("no hello within a second ({e})")))?;
+        let mut fds = vec![];
+        for c in m.cmsgs().map_err(io::Error::other)? {
+            if let ControlMessageOwned::ScmRights(v) = c {
+                // SAFETY: descriptors that the kernel just gave to us.
+                fds.extend(v.into_iter().map(|f| unsafe { OwnedFd::from_raw_fd(f) }));
+            }
+        }
+        (m.bytes, fds)
+    };
+    let h = Head::parse(&buf[..n]).map_err(|e| io::Error::other(format!("the first message is not a hello ({e:?})")))?;
+    if h.kind != Kind::Hello {
+        return Err(io::Error::other(format!("the first message is {:?}, not Hello", h.kind)));
+    }
+    let (major, minor) = (h.tag >> 16, h.tag & 0xFFFF);
+    if major != HOST_ABI_MAJOR {
+        return Err(io::Error::other(format!(
+            "it speaks host interface {major}.{minor}, this simulator {HOST_ABI_MAJOR}.{HOST_ABI_MINOR}: use the provider that was built with it"
+        )));
+    }
+    let arena = fds.into_iter().next().ok_or_else(|| io::Error::other("hello without the shared memory"))?;
+    let cred = nix::sys::socket::getsockopt(fd, nix::sys::socket::sockopt::PeerCredentials).map_err(io::Error::other)?;
+    let name = String::from_utf8_lossy(&buf[HEAD_BYTES..n]).chars().filter(|c| !c.is_control()).take(64).collect();
+    Ok((h.arg as usize, cred.pid(), Hello { arena, base: h.addr, name }))
+}
+
+fn finish(k: usize, mut node: Node) -> CardReport {
+    let latency = percentiles(node.host.take_latencies());
+    let counters = node.counters().into_iter().map(|(n, v)| (n.to_string(), v)).collect();
+    let (cycles, host) = (node.cycles, node.host.stats);
+    let mem = clients(&mut node);
+    for c in mem.clients.values_mut() {
+        c.send(&Head::new(Kind::Goodbye), b"the simulator was stopped");
+    }
+    CardReport {
+        card: k,
+        cycles,
+        counters,
+        host,
+        latency_ns: latency,
+        agent_wait_s: mem.waited.as_secs_f64(),
+        refused_accesses: mem.clients.values().map(|c| c.refused).sum(),
+        clients: mem.clients.values().map(|c| c.name.clone()).collect(),
+    }
+}
