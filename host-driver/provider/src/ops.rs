@@ -1,0 +1,172 @@
+//! Every verbs operation: done on the card, or answered with EOPNOTSUPP and why. `docs/verbs.md` has the same table, and
+//! a test keeps the two equal.
+use crate::layout::Table;
+use crate::verbs::{ah, cq, device, event, mr, post, qp};
+
+pub enum Support {
+    /// The function's address.
+    Card(fn() -> usize),
+    /// libibverbs' own answer stays: EOPNOTSUPP (or nothing, for calls without a result).
+    No(&'static str),
+}
+
+macro_rules! ops {
+    ($($name:ident: $support:tt $what:tt;)*) => {
+        pub const OPS: &[(&str, Support)] = &[$((stringify!($name), ops!(@ $support $what))),*];
+    };
+    (@ card ($f:path)) => { Support::Card(|| $f as *const () as usize) };
+    (@ no $why:literal) => { Support::No($why) };
+}
+
+ops! {
+    advise_mr: no "memory is not paged on demand";
+    alloc_dm: no "no device memory";
+    alloc_mw: no "no memory windows";
+    alloc_null_mr: no "no null region";
+    alloc_parent_domain: no "no parent domains";
+    alloc_pd: card (mr::alloc_pd);
+    alloc_td: no "no thread domains";
+    async_event: card (event::async_event);
+    attach_counters_point_flow: no "no flow counters";
+    attach_mcast: no "no multicast";
+    bind_mw: no "no memory windows";
+    close_xrcd: no "no XRC";
+    cq_event: card (event::cq_event);
+    create_ah: card (ah::create_ah);
+    create_counters: no "no verbs counters; the card's counters are in the metaroce tool";
+    create_cq: card (cq::create_cq);
+    create_cq_ex: no "no extended CQs; use ibv_create_cq";
+    create_flow: no "no flow steering";
+    create_flow_action_esp: no "no flow steering";
+    create_qp: card (qp::create_qp);
+    create_qp_ex: no "no extended QPs; use ibv_create_qp";
+    create_rwq_ind_table: no "no receive-side scaling";
+    create_srq: no "no shared receive queues";
+    create_srq_ex: no "no shared receive queues";
+    create_wq: no "no receive-side scaling";
+    dealloc_mw: no "no memory windows";
+    dealloc_pd: card (mr::dealloc_pd);
+    dealloc_td: no "no thread domains";
+    dereg_mr: card (mr::dereg_mr);
+    destroy_ah: card (ah::destroy_ah);
+    destroy_counters: no "no verbs counters";
+    destroy_cq: card (cq::destroy_cq);
+    destroy_flow: no "no flow steering";
+    destroy_flow_action: no "no flow steering";
+    destroy_qp: card (qp::destroy_qp);
+    destroy_rwq_ind_table: no "no receive-side scaling";
+    destroy_srq: no "no shared receive queues";
+    destroy_wq: no "no receive-side scaling";
+    detach_mcast: no "no multicast";
+    free_context: card (device::free_context);
+    free_dm: no "no device memory";
+    get_srq_num: no "no shared receive queues";
+    import_dm: no "objects are not shared between processes";
+    import_mr: no "objects are not shared between processes";
+    import_pd: no "objects are not shared between processes";
+    modify_cq: no "no completion moderation";
+    modify_flow_action_esp: no "no flow steering";
+    modify_qp: card (qp::modify_qp);
+    modify_qp_rate_limit: no "no rate limit per QP; congestion control sets rates";
+    modify_srq: no "no shared receive queues";
+    modify_wq: no "no receive-side scaling";
+    open_qp: no "no XRC";
+    open_xrcd: no "no XRC";
+    poll_cq: card (cq::poll_cq);
+    post_recv: card (post::post_recv);
+    post_send: card (post::post_send);
+    post_srq_ops: no "no tag matching";
+    post_srq_recv: no "no shared receive queues";
+    query_device_ex: card (device::query_device_ex);
+    query_ece: no "no enhanced connection establishment";
+    query_port: card (device::query_port);
+    query_qp: card (qp::query_qp);
+    query_qp_data_in_order: no "answers 0: data of a message may be placed out of order";
+    query_rt_values: no "no host-readable clock";
+    query_srq: no "no shared receive queues";
+    read_counters: no "no verbs counters";
+    reg_dm_mr: no "no device memory";
+    reg_dmabuf_mr: no "no dma-buf: the simulator reaches process memory only";
+    reg_mr: card (mr::reg_mr);
+    req_notify_cq: card (cq::req_notify_cq);
+    rereg_mr: no "deregister and register again";
+    resize_cq: no "create the CQ large enough";
+    set_ece: no "no enhanced connection establishment";
+    unimport_dm: no "objects are not shared between processes";
+    unimport_mr: no "objects are not shared between processes";
+    unimport_pd: no "objects are not shared between processes";
+}
+
+/// The operations table in the layout of the running library. 0 = keep the library's own answer.
+pub fn table(layout: &Table) -> Vec<usize> {
+    let address = |name: &str| {
+        OPS.iter()
+            .find(|(n, _)| *n == name)
+            .map_or(0, |(_, s)| match s {
+                Support::Card(f) => f(),
+                Support::No(_) => 0,
+            })
+    };
+    layout.names().map(address).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::layout::{NAMES, TABLES};
+
+    #[test]
+    fn every_operation_has_an_answer() {
+        let names: Vec<_> = OPS.iter().map(|(n, _)| *n).collect();
+        assert_eq!(names, NAMES);
+    }
+
+    #[test]
+    fn tables_put_functions_at_their_names() {
+        for t in TABLES {
+            let ops = table(t);
+            assert_eq!(ops.len(), t.len());
+            let at = t.names().position(|n| n == "poll_cq").unwrap();
+            assert_eq!(ops[at], cq::poll_cq as *const () as usize);
+        }
+        assert_eq!(
+            table(&TABLES[2])[53],
+            cq::poll_cq as *const () as usize,
+            "offset 424"
+        );
+    }
+
+    #[test]
+    fn the_documented_table_is_this_one() {
+        let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/verbs.md");
+        let doc = std::fs::read_to_string(path).expect("docs/verbs.md");
+        let rows: Vec<(String, String)> = doc
+            .lines()
+            .filter_map(|l| l.strip_prefix("| `"))
+            .filter_map(|l| l.split_once("` | "))
+            .map(|(name, rest)| {
+                (
+                    name.to_string(),
+                    rest.trim_end_matches('|').trim().to_string(),
+                )
+            })
+            .collect();
+        let want: Vec<(String, String)> = OPS
+            .iter()
+            .map(|(n, s)| {
+                let answer = match s {
+                    Support::Card(_) => "card |".to_string(),
+                    Support::No(why) => format!("EOPNOTSUPP | {why}"),
+                };
+                (n.to_string(), answer)
+            })
+            .collect();
+        for (have, want) in rows.iter().zip(&want) {
+            assert_eq!(
+                have, want,
+                "docs/verbs.md differs from the operations table"
+            );
+        }
+        assert_eq!(rows.len(), want.len());
+    }
+}

@@ -1,0 +1,504 @@
+//! Completion queues.
+use super::event::{both_ends, is_fifo, purge, valid, wait};
+use super::fail;
+use super::qp::Qp;
+use crate::abi::{self, IbvCompChannel, IbvContext, IbvCq, IbvWc, VERBS_CQ_BYTES};
+use crate::card::Dma;
+use crate::ctx::Ctx;
+use crate::say;
+use crate::sync::Spin;
+use core::ffi::{c_int, c_void};
+use core::mem::size_of;
+use metaroce_hdl_spec::{cmd, cqe, regs, wqe};
+use std::os::fd::{AsRawFd, OwnedFd};
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::Arc;
+use std::time::Duration;
+
+pub const MAX_LOG: u32 = 16;
+pub const MIN_LOG: u32 = 4;
+/// Largest CQ that can be asked for: a quarter of the ring is slack, see [`Cq::give_back`].
+pub const MAX_CQE: u32 = (1 << MAX_LOG) - (1 << (MAX_LOG - 2));
+
+/// Empty polls in a row before one gives up the processor, and before one sleeps. The simulator needs the processor
+/// more than a program that finds nothing.
+const EMPTY_YIELD: u32 = 4;
+const EMPTY_SLEEP: u32 = 64;
+const SLEEP: Duration = Duration::from_micros(50);
+/// On a dead card nothing comes any more.
+const SLEEP_DEAD: Duration = Duration::from_millis(1);
+
+/// QPN 0 is reserved: it marks an entry that has lost its QP.
+const NO_QP: u32 = 0;
+const CI_MASK: u32 = 0xff_ffff;
+
+#[repr(C)]
+pub struct Cq {
+    ibv: IbvCq,
+    /// `struct verbs_cq` is larger than `struct ibv_cq`.
+    room: [u8; VERBS_CQ_BYTES - size_of::<IbvCq>()],
+    ctx: Arc<Ctx>,
+    cqn: u32,
+    log: u32,
+    ring: Dma,
+    state: Spin<State>,
+    channel: Option<OwnedFd>,
+    pub comp_events: AtomicU32,
+    pub async_events: AtomicU32,
+}
+
+struct State {
+    /// Consumer index, modulo 2^24.
+    ci: u32,
+    /// The last one that the card knows.
+    told: u32,
+    empty: u32,
+}
+
+impl Cq {
+    pub fn of(cq: *mut IbvCq) -> *mut Cq {
+        cq as *mut Cq
+    }
+    pub fn number(&self) -> u32 {
+        self.cqn
+    }
+
+    /// Puts an event into the channel. False = it is full, try again.
+    pub fn notify(&self) -> bool {
+        let Some(fd) = &self.channel else { return true };
+        let event = &self.ibv as *const IbvCq as u64;
+        // SAFETY: eight bytes of ours; the pipe does not block.
+        unsafe { libc::write(fd.as_raw_fd(), &event as *const u64 as *const c_void, 8) == 8 }
+    }
+
+    fn doorbell(&self, ci: u32, arm: u64) {
+        let mut v = [0u8; 8];
+        regs::db_cq::cqn.put(&mut v, self.cqn as u64);
+        regs::db_cq::arm.put(&mut v, arm);
+        regs::db_cq::ci.put(&mut v, ci as u64);
+        self.ctx
+            .card
+            .doorbell(regs::doorbell::CQ, u64::from_le_bytes(v));
+    }
+
+    /// Tells the card what has been consumed, once per quarter ring: the ring is larger than what was asked for by that
+    /// much, so a CQ that the program sized right never looks full to the card.
+    fn give_back(&self, s: &mut State) {
+        let behind = s.ci.wrapping_sub(s.told) & CI_MASK;
+        if behind >= 1 << (self.log - 2) {
+            s.told = s.ci;
+            self.doorbell(s.ci, 0);
+        }
+    }
+
+    fn entry(&self, index: u32) -> *mut u64 {
+        let slot = (index & ((1 << self.log) - 1)) as usize;
+        // SAFETY: inside the ring.
+        unsafe { self.ring.ptr.add(slot * 64) as *mut u64 }
+    }
+
+    /// Removes what is queued of a QP that is gone or reset.
+    pub fn clean(&self, qpn: u32) {
+        let s = self.state.lock();
+        let mut i = s.ci;
+        let mut left = 1u32 << self.log;
+        while left > 0 && valid(self.ring.ptr, self.log, i) {
+            let e = self.entry(i);
+            // SAFETY: a complete entry; the card does not write it again before it is given back.
+            unsafe {
+                if *e as u32 & CI_MASK == qpn {
+                    *e &= !(CI_MASK as u64);
+                }
+            }
+            i = (i + 1) & CI_MASK;
+            left -= 1;
+        }
+    }
+
+    fn poll(&self, out: &mut [IbvWc]) -> usize {
+        let mut s = self.state.lock();
+        let mut n = 0;
+        while n < out.len() && valid(self.ring.ptr, self.log, s.ci) {
+            let e = self.entry(s.ci);
+            // SAFETY: a complete entry: `valid` has acquired it.
+            let words = unsafe { [*e, *e.add(1), *e.add(2)] };
+            s.ci = (s.ci + 1) & CI_MASK;
+            let c = Completion::from(words);
+            if c.qpn == NO_QP {
+                continue;
+            }
+            let qp = self.ctx.qp_slot(c.qpn).load(Ordering::Acquire);
+            if qp.is_null() {
+                continue;
+            }
+            // SAFETY: `destroy_qp` cleans this CQ under its lock before the QP goes.
+            let qp = unsafe { &*qp };
+            if qp.ibv().qp_num != c.qpn {
+                continue;
+            }
+            let wr_id = qp.complete(c.is_recv, c.index);
+            c.fill(wr_id, &mut out[n]);
+            n += 1;
+        }
+        if n > 0 {
+            s.empty = 0;
+            self.give_back(&mut s);
+            return n;
+        }
+        if !self.ctx.usable() {
+            drop(s);
+            return self.flush(out);
+        }
+        s.empty = s.empty.saturating_add(1);
+        let empty = s.empty;
+        drop(s);
+        if empty > EMPTY_SLEEP {
+            std::thread::sleep(SLEEP);
+        } else if empty > EMPTY_YIELD {
+            std::thread::yield_now();
+        }
+        0
+    }
+
+    /// On a dead card: one flush completion for every work request that is still out.
+    #[cold]
+    fn flush(&self, out: &mut [IbvWc]) -> usize {
+        if self.ctx.forked() {
+            self.ctx.unusable();
+            return 0;
+        }
+        let _tables = self.ctx.tables.lock().unwrap();
+        let _state = self.state.lock();
+        let mut n = 0;
+        for slot in self.ctx.qps.iter() {
+            let qp = slot.load(Ordering::Acquire);
+            if qp.is_null() {
+                continue;
+            }
+            // SAFETY: slots are cleared under the tables' mutex before a QP goes.
+            let qp = unsafe { &*qp };
+            let this = &self.ibv as *const IbvCq;
+            while n < out.len() {
+                let sent = core::ptr::eq(qp.ibv().send_cq, this)
+                    .then(|| qp.flush_send())
+                    .flatten();
+                let wr_id = sent.or_else(|| {
+                    core::ptr::eq(qp.ibv().recv_cq, this)
+                        .then(|| qp.flush_recv())
+                        .flatten()
+                });
+                let Some(wr_id) = wr_id else { break };
+                out[n] = IbvWc {
+                    wr_id,
+                    status: cqe::status::WR_FLUSH as c_int,
+                    qp_num: qp.ibv().qp_num,
+                    ..IbvWc::default()
+                };
+                n += 1;
+            }
+        }
+        if n == 0 && !out.is_empty() {
+            std::thread::sleep(SLEEP_DEAD);
+        }
+        n
+    }
+}
+
+/// The fields of a CQE.
+#[derive(Debug, PartialEq, Eq)]
+struct Completion {
+    qpn: u32,
+    opcode: u8,
+    index: u16,
+    status: u8,
+    is_recv: bool,
+    wc_flags: u32,
+    length: u32,
+    imm: u32,
+    src_qp: u32,
+    vendor: u8,
+}
+
+impl From<[u64; 3]> for Completion {
+    /// Positions are those of `cqe::cqe`; a test compares.
+    #[inline]
+    fn from([a, b, c]: [u64; 3]) -> Self {
+        let flag = |bit: u32, value: u32| if a >> bit & 1 != 0 { value } else { 0 };
+        Completion {
+            qpn: a as u32 & CI_MASK,
+            opcode: (a >> 24) as u8,
+            index: (a >> 32) as u16,
+            status: (a >> 48) as u8,
+            is_recv: a >> 56 & 1 != 0,
+            wc_flags: flag(57, abi::wc_flag::WITH_IMM)
+                | flag(58, abi::wc_flag::WITH_INV)
+                | flag(59, abi::wc_flag::GRH),
+            length: b as u32,
+            imm: (b >> 32) as u32,
+            src_qp: c as u32 & CI_MASK,
+            vendor: (c >> 24) as u8,
+        }
+    }
+}
+
+impl Completion {
+    #[inline]
+    fn fill(&self, wr_id: u64, wc: &mut IbvWc) {
+        *wc = IbvWc {
+            wr_id,
+            status: self.status as c_int,
+            opcode: if self.is_recv {
+                recv_opcode(self.opcode)
+            } else {
+                send_opcode(self.opcode)
+            },
+            vendor_err: self.vendor as u32,
+            byte_len: self.length,
+            imm: self.imm,
+            qp_num: self.qpn,
+            src_qp: self.src_qp,
+            wc_flags: self.wc_flags,
+            ..IbvWc::default()
+        };
+    }
+}
+
+fn send_opcode(op: u8) -> c_int {
+    use abi::wc_op;
+    match op {
+        wqe::op::WRITE | wqe::op::WRITE_IMM => wc_op::WRITE,
+        wqe::op::READ => wc_op::READ,
+        wqe::op::CMP_SWAP => wc_op::COMP_SWAP,
+        wqe::op::FETCH_ADD => wc_op::FETCH_ADD,
+        wqe::op::LOCAL_INV => wc_op::LOCAL_INV,
+        wqe::op::BIND_MW => wc_op::BIND_MW,
+        _ => wc_op::SEND,
+    }
+}
+
+fn recv_opcode(op: u8) -> c_int {
+    match op {
+        cqe::recv_op::WRITE_IMM => abi::wc_op::RECV_RDMA_WITH_IMM,
+        _ => abi::wc_op::RECV,
+    }
+}
+
+/// log2 of the ring for `cqe` usable entries.
+fn ring_log(cqe: u32) -> u32 {
+    (MIN_LOG..=MAX_LOG)
+        .find(|&l| (1 << l) - (1 << (l - 2)) >= cqe)
+        .unwrap_or(MAX_LOG)
+}
+
+pub unsafe extern "C" fn create_cq(
+    context: *mut IbvContext,
+    cqe: c_int,
+    channel: *mut IbvCompChannel,
+    comp_vector: c_int,
+) -> *mut IbvCq {
+    // SAFETY: libibverbs passes a context of ours and a channel or NULL.
+    let (ctx, channel_fd) = unsafe { (Ctx::share(context), channel.as_ref().map(|c| c.fd)) };
+    if cqe < 1 || cqe as u32 > MAX_CQE || comp_vector != 0 {
+        return fail(libc::EINVAL);
+    }
+    let channel_fd = match channel_fd {
+        Some(fd) if !is_fifo(fd) => {
+            say("completion channels need the launch shim: start the program with 'metaroce run'");
+            return fail(libc::EOPNOTSUPP);
+        }
+        Some(fd) => match both_ends(fd) {
+            Ok(f) => Some(f),
+            Err(e) => return fail(e.raw_os_error().unwrap_or(libc::EIO)),
+        },
+        None => None,
+    };
+    let log = ring_log(cqe as u32);
+    let Some(ring) = ctx.card.alloc(64 << log) else {
+        return fail(libc::ENOMEM);
+    };
+    let made = ctx.command(cmd::op::CREATE_CQ, 0, |c| {
+        cmd::create_cq::log.put(c, log as u64);
+        cmd::create_cq::base.put(c, ring.bus);
+    });
+    let cqn = match made {
+        Ok(r) => r.id(),
+        Err(e) => {
+            ctx.card.free(ring);
+            return fail(e);
+        }
+    };
+    // SAFETY: an all-zero C structure; mutex and condition are initialised below.
+    let ibv = unsafe { core::mem::zeroed::<IbvCq>() };
+    let cq = Box::into_raw(Box::new(Cq {
+        ibv,
+        room: [0; VERBS_CQ_BYTES - size_of::<IbvCq>()],
+        ctx: ctx.clone(),
+        cqn,
+        log,
+        ring,
+        state: Spin::new(State {
+            ci: 0,
+            told: 0,
+            empty: 0,
+        }),
+        channel: channel_fd,
+        comp_events: AtomicU32::new(0),
+        async_events: AtomicU32::new(0),
+    }));
+    // SAFETY: just made; nobody else has it yet.
+    unsafe {
+        let c = &mut (*cq).ibv;
+        c.context = context;
+        c.channel = channel;
+        c.handle = cqn;
+        c.cqe = (1 << log) - (1 << (log - 2));
+        libc::pthread_mutex_init(&mut c.mutex, core::ptr::null());
+        libc::pthread_cond_init(&mut c.cond, core::ptr::null());
+    }
+    ctx.tables.lock().unwrap().cqs.insert(cqn, cq);
+    cq as *mut IbvCq
+}
+
+pub unsafe extern "C" fn destroy_cq(cq: *mut IbvCq) -> c_int {
+    let cq = Cq::of(cq);
+    // SAFETY: the caller gives the CQ back; it is alive until the end of this function.
+    let c = unsafe { &mut *cq };
+    let ctx = c.ctx.clone();
+    if ctx.usable() {
+        if let Err(e) = ctx.command(cmd::op::DESTROY_CQ, c.cqn, |_| {}) {
+            if ctx.usable() {
+                return e;
+            }
+        }
+    }
+    if !ctx.forked() {
+        {
+            let mut tables = ctx.tables.lock().unwrap();
+            // Events that the card had already queued are for this CQ, not for the next one with its number.
+            tables.drain(&ctx);
+            tables.cqs.remove(&c.cqn);
+            tables.eq.forget(c.cqn);
+        }
+        if let Some(fd) = &c.channel {
+            purge(fd, 8, cq as u64);
+        }
+        purge(&ctx.async_write, 16, cq as u64);
+        let (mutex, cond) = (&raw mut c.ibv.mutex, &raw mut c.ibv.cond);
+        // SAFETY: initialised at creation; the counters are read volatile because other threads change them.
+        unsafe {
+            wait(mutex, cond, || {
+                let done = (&raw const (*cq).ibv.comp_events_completed).read_volatile();
+                let done_async = (&raw const (*cq).ibv.async_events_completed).read_volatile();
+                done == (*cq).comp_events.load(Ordering::Relaxed)
+                    && done_async == (*cq).async_events.load(Ordering::Relaxed)
+            });
+        }
+    }
+    // SAFETY: made by Box::into_raw, and no table holds it any more.
+    let boxed = unsafe { Box::from_raw(cq) };
+    let Cq { ring, .. } = *boxed;
+    if !ctx.forked() {
+        ctx.card.free(ring);
+    }
+    0
+}
+
+pub unsafe extern "C" fn poll_cq(cq: *mut IbvCq, num_entries: c_int, wc: *mut IbvWc) -> c_int {
+    if num_entries <= 0 {
+        return 0;
+    }
+    // SAFETY: a CQ of ours, and room for `num_entries` completions.
+    unsafe {
+        let out = core::slice::from_raw_parts_mut(wc, num_entries as usize);
+        (*Cq::of(cq)).poll(out) as c_int
+    }
+}
+
+pub unsafe extern "C" fn req_notify_cq(cq: *mut IbvCq, solicited_only: c_int) -> c_int {
+    // SAFETY: a CQ of ours.
+    let cq = unsafe { &*Cq::of(cq) };
+    if !cq.ctx.usable() {
+        // Flushed requests are all there will be, and they are there now.
+        cq.notify();
+        return 0;
+    }
+    let mut s = cq.state.lock();
+    s.told = s.ci;
+    cq.doorbell(s.ci, if solicited_only != 0 { 2 } else { 1 });
+    0
+}
+
+/// Takes a QP's completions out of both its queues.
+pub unsafe fn clean_both(qp: &Qp) {
+    let (s, r) = (qp.ibv().send_cq, qp.ibv().recv_cq);
+    // SAFETY: a QP's CQs outlive it.
+    unsafe {
+        (*Cq::of(s)).clean(qp.ibv().qp_num);
+        if !core::ptr::eq(s, r) {
+            (*Cq::of(r)).clean(qp.ibv().qp_num);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn completion_fields_are_those_of_the_layout() {
+        let mut b = [0u8; 64];
+        for (f, v) in [
+            (cqe::cqe::qpn, 0x123456),
+            (cqe::cqe::opcode, 0xab),
+            (cqe::cqe::index, 0xbeef),
+            (cqe::cqe::status, 12),
+            (cqe::cqe::is_recv, 1),
+            (cqe::cqe::with_imm, 1),
+            (cqe::cqe::grh, 1),
+            (cqe::cqe::length, 0xdead_beef),
+            (cqe::cqe::imm, 0x1122_3344),
+            (cqe::cqe::src_qp, 0x654321),
+            (cqe::cqe::vendor, 0x77),
+        ] {
+            f.put(&mut b, v);
+        }
+        let words =
+            |b: &[u8; 64]| [0, 8, 16].map(|i| u64::from_le_bytes(b[i..i + 8].try_into().unwrap()));
+        let full = Completion::from(words(&b));
+        assert_eq!(
+            full,
+            Completion {
+                qpn: 0x123456,
+                opcode: 0xab,
+                index: 0xbeef,
+                status: 12,
+                is_recv: true,
+                wc_flags: abi::wc_flag::WITH_IMM | abi::wc_flag::GRH,
+                length: 0xdead_beef,
+                imm: 0x1122_3344,
+                src_qp: 0x654321,
+                vendor: 0x77,
+            }
+        );
+        // Immediate data keeps its bytes.
+        let mut wc = IbvWc::default();
+        full.fill(9, &mut wc);
+        assert_eq!(wc.imm.to_le_bytes(), b[12..16]);
+        assert_eq!((wc.wr_id, wc.opcode), (9, abi::wc_op::RECV));
+        cqe::cqe::with_imm.put(&mut b, 0);
+        cqe::cqe::grh.put(&mut b, 0);
+        cqe::cqe::with_inv.put(&mut b, 1);
+        assert_eq!(Completion::from(words(&b)).wc_flags, abi::wc_flag::WITH_INV);
+    }
+
+    #[test]
+    fn rings_have_slack() {
+        for cqe in [1, 12, 13, 100, 1000, 4096, MAX_CQE] {
+            let log = ring_log(cqe);
+            assert!((1 << log) - (1 << (log - 2)) >= cqe);
+            assert!((MIN_LOG..=MAX_LOG).contains(&log));
+        }
+        assert_eq!(ring_log(12), 4);
+        assert_eq!(ring_log(13), 5);
+    }
+}

@@ -1,0 +1,300 @@
+//! Devices, contexts, and what the device says of itself.
+use super::{cq, event, mr, qp};
+use crate::abi::*;
+use crate::card::sim::SimCard;
+use crate::ctx::{Ctx, Identity};
+use crate::register::library;
+use crate::say;
+use crate::tree::FIRST_UVERBS;
+use core::ffi::{c_char, c_int, c_void, CStr};
+use core::mem::size_of;
+use std::path::Path;
+use std::sync::atomic::Ordering;
+use std::sync::Arc;
+
+const LINK_ETHERNET: u8 = 2;
+const PORT_ACTIVE: c_int = 4;
+const PORT_DOWN: c_int = 1;
+const PHYS_LINK_UP: u8 = 5;
+const PHYS_DISABLED: u8 = 3;
+/// GRH present for every packet, and the card names addresses by IP.
+const PORT_CAP_IP_BASED_GIDS: u32 = 1 << 26;
+const MTU_4096: c_int = 5;
+/// Largest IPv6 RoCE header with the MetaRoCE extensions: IP 40, UDP 8, BTH 12, MRTH 16, tag 8, RETH 16, immediate 4,
+/// pad 3 and ICRC 4.
+const HEADERS: u32 = 111;
+
+/// `ibv_mtu` (1 = 256 .. 5 = 4096): the largest payload that fits the Ethernet MTU with the largest headers.
+pub fn active_mtu(link: u32) -> c_int {
+    (1..=MTU_4096)
+        .rev()
+        .find(|m| (128 << m) + HEADERS <= link)
+        .unwrap_or(1)
+}
+
+pub unsafe extern "C" fn alloc_device(_sysfs: *mut c_void) -> *mut c_void {
+    // SAFETY: libibverbs fills the structure; some room for releases that have grown it.
+    unsafe { libc::calloc(1, VERBS_DEVICE_BYTES + 312) }
+}
+
+pub unsafe extern "C" fn uninit_device(device: *mut c_void) {
+    // SAFETY: made by `alloc_device`.
+    unsafe { libc::free(device) }
+}
+
+fn text(field: &[c_char]) -> String {
+    // SAFETY: libibverbs terminates its names.
+    unsafe { CStr::from_ptr(field.as_ptr()) }
+        .to_string_lossy()
+        .into_owned()
+}
+
+/// Reads what the sysfs tree says: the simulator wrote it from the same source that configured the card.
+fn identity(device: &Path) -> Identity {
+    let read = |name: &str| std::fs::read_to_string(device.join(name)).unwrap_or_default();
+    let hex = |s: &str| -> Vec<u8> {
+        let digits: Vec<u8> = s
+            .bytes()
+            .filter_map(|c| (c as char).to_digit(16))
+            .map(|d| d as u8)
+            .collect();
+        digits.chunks_exact(2).map(|d| d[0] << 4 | d[1]).collect()
+    };
+    let guid = hex(&read("node_guid"))
+        .try_into()
+        .map_or(0, u64::from_be_bytes);
+    let gids = (0..16)
+        .map_while(|i| hex(&read(&format!("ports/1/gids/{i}"))).try_into().ok())
+        .collect();
+    let link_mtu = read("ports/1/mtu").trim().parse().unwrap_or(1500);
+    Identity {
+        guid,
+        gids,
+        link_mtu,
+    }
+}
+
+fn open(device: &IbvDevice) -> Result<(Arc<Ctx>, c_int), String> {
+    let path = std::env::var_os("METAROCE_SOCK").filter(|p| !p.is_empty()).ok_or(
+        "METAROCE_SOCK does not say where the simulator is; start the program with 'metaroce run'",
+    )?;
+    let name = text(&device.dev_name);
+    let index = name
+        .strip_prefix("uverbs")
+        .and_then(|n| n.parse::<u32>().ok())
+        .and_then(|n| n.checked_sub(FIRST_UVERBS));
+    let index = index.ok_or(format!("{name} is not a simulated card"))?;
+    let card = SimCard::connect(Path::new(&path), index)?;
+    let mut ends = [0; 2];
+    // SAFETY: two descriptors are filled.
+    if unsafe { libc::pipe2(ends.as_mut_ptr(), libc::O_CLOEXEC) } != 0 {
+        return Err(format!(
+            "no pipe for events ({})",
+            std::io::Error::last_os_error()
+        ));
+    }
+    let write = event::both_ends(ends[0]);
+    // SAFETY: ours; `both_ends` has its own descriptor.
+    unsafe { libc::close(ends[1]) };
+    let made = write
+        .map_err(|e| format!("no pipe for events ({e})"))
+        .and_then(|w| {
+            Ctx::new(
+                Box::new(card),
+                identity(Path::new(&text(&device.ibdev_path))),
+                w,
+            )
+        });
+    if made.is_err() {
+        // SAFETY: ours, and nobody has it.
+        unsafe { libc::close(ends[0]) };
+    }
+    Ok((made?, ends[0]))
+}
+
+/// Opens a device. Owns `cmd_fd` from here on.
+pub unsafe extern "C" fn alloc_context(
+    device: *mut IbvDevice,
+    cmd_fd: c_int,
+    _private: *mut c_void,
+) -> *mut c_void {
+    // SAFETY: libibverbs passes a device that it filled.
+    let dev = unsafe { &*device };
+    let (ctx, async_fd) = match open(dev) {
+        Ok(c) => c,
+        Err(why) => {
+            say(&format!("{}: {why}", text(&dev.name)));
+            // SAFETY: ours to close.
+            unsafe {
+                libc::close(cmd_fd);
+                *libc::__errno_location() = libc::ENODEV;
+            }
+            return core::ptr::null_mut();
+        }
+    };
+    let lib = library();
+    // SAFETY: the structure is `verbs_context` with our pointer behind it.
+    unsafe {
+        let size = crate::layout::VCTX_CONTEXT + size_of::<IbvContext>() + size_of::<usize>();
+        let vctx = (lib.init_and_alloc_context)(device, cmd_fd, size, core::ptr::null_mut(), 0);
+        if vctx.is_null() {
+            ctx.close();
+            libc::close(async_fd);
+            return vctx;
+        }
+        let context = (vctx as *mut u8).add(crate::layout::VCTX_CONTEXT) as *mut IbvContext;
+        (*context).async_fd = async_fd;
+        (*context).num_comp_vectors = 1;
+        ctx.ibv.store(context as usize, Ordering::Release);
+        *(context.add(1) as *mut *const Ctx) = Arc::into_raw(ctx);
+        (lib.set_ops)(vctx, crate::ops::table(lib.table).as_ptr());
+        vctx
+    }
+}
+
+pub unsafe extern "C" fn free_context(context: *mut IbvContext) {
+    // SAFETY: made by `alloc_context`.
+    unsafe {
+        let ctx = Arc::from_raw(*(context.add(1) as *const *const Ctx));
+        ctx.close();
+        drop(ctx);
+        let vctx = (context as *mut u8).sub(crate::layout::VCTX_CONTEXT) as *mut c_void;
+        (library().uninit_context)(vctx);
+        libc::free(vctx);
+    }
+}
+
+pub unsafe extern "C" fn query_device_ex(
+    context: *mut IbvContext,
+    input: *const c_void,
+    attr: *mut c_void,
+    attr_size: usize,
+) -> c_int {
+    // SAFETY: the input is a single word; the context is ours.
+    if !input.is_null() && unsafe { *(input as *const u32) } != 0 {
+        return libc::EINVAL;
+    }
+    if attr_size < size_of::<IbvDeviceAttr>() {
+        return libc::EOPNOTSUPP;
+    }
+    let ctx = unsafe { Ctx::of(context) };
+    let base = device_attr(ctx);
+    // SAFETY: `attr_size` bytes of the program's.
+    unsafe {
+        core::ptr::write_bytes(attr as *mut u8, 0, attr_size);
+        *(attr as *mut IbvDeviceAttr) = base;
+        if attr_size >= DEVICE_ATTR_EX_PORTS + 4 {
+            *((attr as *mut u8).add(DEVICE_ATTR_EX_PORTS) as *mut u32) = 1;
+        }
+    }
+    0
+}
+
+fn device_attr(ctx: &Ctx) -> IbvDeviceAttr {
+    const CURR_QP_STATE_MOD: u32 = 1 << 7;
+    const PORT_ACTIVE_EVENT: u32 = 1 << 10;
+    const SYS_IMAGE_GUID: u32 = 1 << 11;
+    const RC_RNR_NAK_GEN: u32 = 1 << 12;
+    let caps = &ctx.caps;
+    // SAFETY: plain numbers, for which zero is "none".
+    let mut a: IbvDeviceAttr = unsafe { core::mem::zeroed() };
+    let version = env!("CARGO_PKG_VERSION").as_bytes();
+    a.fw_ver[..version.len()].copy_from_slice(version);
+    a.node_guid = ctx.guid.to_be();
+    a.sys_image_guid = ctx.guid.to_be();
+    a.max_mr_size = mr::MAX_MR;
+    a.page_size_cap = 1 << mr::PAGE_SHIFT;
+    // Locally administered: no vendor has assigned an id.
+    a.vendor_id = 0x02_4d52;
+    a.vendor_part_id = 1;
+    a.hw_ver = 1;
+    // QPN 0 and 1 are reserved.
+    a.max_qp = (1 << caps.log_qp) - 2;
+    a.max_qp_wr = qp::MAX_WR as c_int;
+    a.device_cap_flags = CURR_QP_STATE_MOD | PORT_ACTIVE_EVENT | SYS_IMAGE_GUID | RC_RNR_NAK_GEN;
+    a.max_sge = caps.max_sge.min(super::wqe::max_sges(true) as u32) as c_int;
+    a.max_sge_rd = a.max_sge;
+    a.max_cq = 1 << caps.log_cq;
+    a.max_cqe = cq::MAX_CQE as c_int;
+    a.max_mr = 1 << caps.log_mr;
+    // 12-bit protection domains.
+    a.max_pd = 1 << 12;
+    a.max_qp_rd_atom = caps.max_rd as c_int;
+    a.max_qp_init_rd_atom = caps.max_rd as c_int;
+    a.max_res_rd_atom = (caps.max_rd << caps.log_qp) as c_int;
+    // Host-only objects.
+    a.max_ah = 1 << 20;
+    a.max_pkeys = 1;
+    a.local_ca_ack_delay = 15;
+    a.phys_port_cnt = 1;
+    a
+}
+
+pub unsafe extern "C" fn query_port(
+    context: *mut IbvContext,
+    port: u8,
+    attr: *mut IbvPortAttr,
+) -> c_int {
+    if port != 1 {
+        return libc::EINVAL;
+    }
+    // SAFETY: a context of ours; libibverbs passes a whole structure.
+    let ctx = unsafe { Ctx::of(context) };
+    let up = ctx.usable()
+        && ctx
+            .card
+            .register(metaroce_hdl_spec::regs::admin::LINK)
+            .is_ok_and(|v| v & 1 != 0);
+    let a = IbvPortAttr {
+        state: if up { PORT_ACTIVE } else { PORT_DOWN },
+        max_mtu: MTU_4096,
+        active_mtu: active_mtu(ctx.link_mtu),
+        gid_tbl_len: ctx.gids.len() as c_int,
+        port_cap_flags: PORT_CAP_IP_BASED_GIDS,
+        max_msg_sz: super::wqe::MAX_MSG as u32,
+        pkey_tbl_len: 1,
+        max_vl_num: 1,
+        // 4 lanes of 25 Gb/s.
+        active_width: 2,
+        active_speed: 32,
+        phys_state: if up { PHYS_LINK_UP } else { PHYS_DISABLED },
+        link_layer: LINK_ETHERNET,
+        ..IbvPortAttr::default()
+    };
+    // SAFETY: as above.
+    unsafe { *attr = a };
+    0
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn path_mtu_leaves_room_for_headers() {
+        assert_eq!(active_mtu(1500), 3, "1024");
+        assert_eq!(active_mtu(9000), 5);
+        assert_eq!(active_mtu(4096 + 111), 5);
+        assert_eq!(active_mtu(4096 + 110), 4);
+        assert_eq!(active_mtu(100), 1);
+    }
+
+    #[test]
+    fn identity_of_a_tree() {
+        use crate::tree::{build_tree, CardInfo};
+        let root = std::env::temp_dir().join(format!("metaroce-id-{}", std::process::id()));
+        let card = CardInfo {
+            index: 0,
+            name: "metaroce0".into(),
+            guid: 0x024d_52ff_fe00_0001,
+            mac: [2, 0x4d, 0x52, 0, 0, 1],
+            ipv4: [10, 0, 0, 1],
+            mtu: 4200,
+        };
+        build_tree(&root, &[card.clone()], Path::new("/nonexistent")).unwrap();
+        let id = identity(&root.join("class/infiniband/metaroce0"));
+        assert_eq!((id.guid, id.link_mtu), (card.guid, 4200));
+        assert_eq!(id.gids, card.gids());
+        std::fs::remove_dir_all(&root).unwrap();
+    }
+}

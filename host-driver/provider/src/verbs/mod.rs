@@ -1,0 +1,18 @@
+//! The verbs, by object.
+pub mod ah;
+pub mod cq;
+pub mod device;
+pub mod event;
+pub mod mr;
+pub mod post;
+pub mod qp;
+pub mod wqe;
+
+use crate::card::Errno;
+
+/// Sets `errno` and answers NULL: how verbs that return an object fail.
+pub fn fail<T>(e: Errno) -> *mut T {
+    // SAFETY: errno is thread-local.
+    unsafe { *libc::__errno_location() = e };
+    core::ptr::null_mut()
+}

@@ -1,0 +1,181 @@
+//! The data path: posting work. No system call, no allocation; the queue's lock is one atomic exchange.
+use super::ah::Ah;
+use super::qp::Qp;
+use super::wqe::{put_sge, Wqe, AV_UNIT};
+use crate::abi::{state, IbvQp, IbvRecvWr, IbvSendWr};
+use crate::card::Errno;
+use core::ffi::c_int;
+use metaroce_hdl_spec::regs::doorbell;
+use metaroce_hdl_spec::wqe::UNIT;
+use std::sync::atomic::Ordering;
+
+/// Value of an SQ or RQ doorbell (`regs::db_queue`; a test compares).
+#[inline]
+fn queue_doorbell(qpn: u32, pi: u16) -> u64 {
+    qpn as u64 | (pi as u64) << 32
+}
+
+pub unsafe extern "C" fn post_send(
+    qp: *mut IbvQp,
+    wr: *mut IbvSendWr,
+    bad: *mut *mut IbvSendWr,
+) -> c_int {
+    // SAFETY: a QP of ours.
+    let qp = unsafe { &*Qp::of(qp) };
+    let mut s = qp.sq.state.lock();
+    let first = s.pi;
+    let mut next = wr;
+    let mut error = 0;
+    // SAFETY: the program's list.
+    while let Some(w) = unsafe { next.as_ref() } {
+        match unsafe { send_one(qp, w, s.pi) } {
+            Ok(units) => s.pi = s.pi.wrapping_add(units as u16),
+            Err(e) => {
+                // SAFETY: the program's pointer.
+                unsafe { *bad = next };
+                error = e;
+                break;
+            }
+        }
+        next = w.next;
+    }
+    // Requests before a refused one are posted.
+    if s.pi != first {
+        qp.sq.tail.store(s.pi as u32, Ordering::Release);
+        qp.ctx
+            .card
+            .doorbell(doorbell::SQ, queue_doorbell(qp.ibv().qp_num, s.pi));
+    }
+    error
+}
+
+#[inline]
+unsafe fn send_one(qp: &Qp, wr: &IbvSendWr, pi: u16) -> Result<usize, Errno> {
+    if !qp.ctx.usable() {
+        return Err(qp.ctx.unusable());
+    }
+    if qp.state.load(Ordering::Relaxed) < state::RTS {
+        return Err(libc::EINVAL);
+    }
+    // SAFETY: the program's request.
+    let mut wqe = unsafe { Wqe::encode(wr, &qp.limits, pi)? };
+    if qp.limits.ud {
+        if wr.ah().is_null() {
+            return Err(libc::EINVAL);
+        }
+        // A Q_Key with its highest bit set means the QP's own.
+        let qkey = wr.remote_qkey();
+        let qkey = if qkey >> 31 != 0 {
+            qp.qkey.load(Ordering::Relaxed)
+        } else {
+            qkey
+        };
+        // SAFETY: an address handle of ours.
+        let unit = unsafe { Ah::of(wr.ah()).unit(qp.ibv().qp_num, wr.remote_qpn(), qkey) };
+        wqe.put_unit(AV_UNIT, &unit);
+    }
+    if qp.sq.free(pi) < wqe.units {
+        return Err(libc::ENOMEM);
+    }
+    qp.sq.remember(pi, wr.wr_id, wqe.units);
+    for i in 0..wqe.units {
+        let slot = (pi as usize + i) & (qp.sq.slots() - 1);
+        // SAFETY: inside the ring, and the slot is free.
+        unsafe {
+            core::ptr::copy_nonoverlapping(
+                wqe.unit(i).as_ptr(),
+                qp.sq.ring.ptr.add(slot * UNIT),
+                UNIT,
+            )
+        };
+    }
+    Ok(wqe.units)
+}
+
+pub unsafe extern "C" fn post_recv(
+    qp: *mut IbvQp,
+    wr: *mut IbvRecvWr,
+    bad: *mut *mut IbvRecvWr,
+) -> c_int {
+    // SAFETY: a QP of ours.
+    let qp = unsafe { &*Qp::of(qp) };
+    let mut s = qp.rq.state.lock();
+    let first = s.pi;
+    let mut next = wr;
+    let mut error = 0;
+    // SAFETY: the program's list.
+    while let Some(w) = unsafe { next.as_ref() } {
+        match unsafe { recv_one(qp, w, s.pi) } {
+            Ok(()) => s.pi = s.pi.wrapping_add(1),
+            Err(e) => {
+                // SAFETY: the program's pointer.
+                unsafe { *bad = next };
+                error = e;
+                break;
+            }
+        }
+        next = w.next;
+    }
+    if s.pi != first {
+        qp.rq.tail.store(s.pi as u32, Ordering::Release);
+        qp.ctx
+            .card
+            .doorbell(doorbell::RQ, queue_doorbell(qp.ibv().qp_num, s.pi));
+    }
+    error
+}
+
+#[inline]
+unsafe fn recv_one(qp: &Qp, wr: &IbvRecvWr, pi: u16) -> Result<(), Errno> {
+    if !qp.ctx.usable() {
+        return Err(qp.ctx.unusable());
+    }
+    if qp.state.load(Ordering::Relaxed) < state::INIT
+        || wr.num_sge < 0
+        || wr.num_sge as usize > qp.max_recv_sge
+    {
+        return Err(libc::EINVAL);
+    }
+    if qp.rq.free(pi) == 0 {
+        return Err(libc::ENOMEM);
+    }
+    qp.rq.remember(pi, wr.wr_id, 1);
+    let size = UNIT << qp.rq_stride;
+    let slot = pi as usize & (qp.rq.slots() - 1);
+    // SAFETY: inside the ring, and the entry is free; the program's list.
+    let (entry, list) = unsafe {
+        let entry = core::slice::from_raw_parts_mut(qp.rq.ring.ptr.add(slot * size), size);
+        let n = wr.num_sge as usize;
+        (
+            entry,
+            if n == 0 {
+                &[]
+            } else {
+                core::slice::from_raw_parts(wr.sg_list, n)
+            },
+        )
+    };
+    let mut chunks = entry.chunks_exact_mut(16);
+    for s in list.iter().filter(|s| s.length != 0) {
+        if let Some(c) = chunks.next() {
+            put_sge(c, s);
+        }
+    }
+    // Nothing of the last lap stays.
+    chunks.for_each(|c| c.fill(0));
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use metaroce_hdl_spec::regs::db_queue;
+
+    #[test]
+    fn doorbell_fields_are_those_of_the_layout() {
+        let mut b = [0u8; 8];
+        db_queue::qpn.put(&mut b, 0xabcdef);
+        db_queue::pi.put(&mut b, 0x1234);
+        assert_eq!(queue_doorbell(0xabcdef, 0x1234), u64::from_le_bytes(b));
+    }
+}

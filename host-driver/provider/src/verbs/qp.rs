@@ -1,0 +1,619 @@
+//! Queue pairs: creation, state, destruction. Posting is in `post`.
+use super::ah::{self, Path};
+use super::cq::{clean_both, Cq};
+use super::event::{purge, wait};
+use super::fail;
+use super::wqe::{inline_in, max_sges, units_for_inline, units_for_sges, used, Limits};
+use crate::abi::*;
+use crate::card::{Dma, Errno};
+use crate::ctx::Ctx;
+use crate::sync::Spin;
+use core::cell::UnsafeCell;
+use core::ffi::c_int;
+use core::mem::size_of;
+use metaroce_hdl_spec::{cmd, table, wqe as spec};
+use std::sync::atomic::{AtomicI32, AtomicU32, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex};
+
+/// Work requests per queue that can be asked for: with WQEs of the largest size they fit the largest ring.
+pub const MAX_WR: u32 = 4096;
+const MIN_SQ_LOG: u32 = 4;
+
+#[repr(C)]
+pub struct Qp {
+    ibv: IbvQp,
+    /// `struct verbs_qp` is larger than `struct ibv_qp`; zero there means "no extended posting interface".
+    room: [u8; VERBS_QP_BYTES - size_of::<IbvQp>()],
+    pub ctx: Arc<Ctx>,
+    /// State as this side last set it. The card may be in ERR already; it flushes what is posted then.
+    pub state: AtomicI32,
+    pub qkey: AtomicU32,
+    pub sq: Queue<Spin<SqState>>,
+    pub rq: Queue<Spin<RqState>>,
+    pub limits: Limits,
+    pub max_recv_sge: usize,
+    pub rq_stride: u32,
+    attr: Mutex<IbvQpAttr>,
+    cap: IbvQpCap,
+    pub events: AtomicU32,
+}
+
+/// A ring and what is remembered of each of its slots.
+pub struct Queue<S> {
+    pub ring: Dma,
+    pub log: u32,
+    pub state: S,
+    /// Oldest slot not yet completed.
+    pub head: AtomicU32,
+    /// Producer index, for the flush.
+    pub tail: AtomicU32,
+    slots: Box<[Slot]>,
+}
+
+#[derive(Default)]
+struct Slot {
+    wr_id: AtomicU64,
+    /// Slots of this work request.
+    units: UnsafeCell<u8>,
+}
+// SAFETY: a slot is written by the poster before the doorbell and read by the poller after its completion.
+unsafe impl Sync for Slot {}
+
+#[derive(Default)]
+pub struct SqState {
+    pub pi: u16,
+}
+#[derive(Default)]
+pub struct RqState {
+    pub pi: u16,
+}
+
+impl<S> Queue<S> {
+    fn slot(&self, index: u16) -> &Slot {
+        &self.slots[index as usize & ((1 << self.log) - 1)]
+    }
+    pub fn slots(&self) -> usize {
+        1 << self.log
+    }
+    pub fn free(&self, pi: u16) -> usize {
+        self.slots() - used(pi, self.head.load(Ordering::Acquire) as u16)
+    }
+    /// Remembers a work request at `index`, before the card can see it.
+    pub fn remember(&self, index: u16, wr_id: u64, units: usize) {
+        let s = self.slot(index);
+        s.wr_id.store(wr_id, Ordering::Relaxed);
+        // SAFETY: the slot is free, and posting holds the queue's lock.
+        unsafe { *s.units.get() = units as u8 };
+    }
+    /// The work request at `index` and all before it are done.
+    fn complete(&self, index: u16) -> u64 {
+        let s = self.slot(index);
+        let wr_id = s.wr_id.load(Ordering::Relaxed);
+        // SAFETY: written before the doorbell that led to this completion.
+        let units = unsafe { *s.units.get() } as u16;
+        self.head
+            .store(index.wrapping_add(units) as u32, Ordering::Release);
+        wr_id
+    }
+    fn flush(&self) -> Option<u64> {
+        let head = self.head.load(Ordering::Relaxed) as u16;
+        (head != self.tail.load(Ordering::Acquire) as u16).then(|| self.complete(head))
+    }
+    fn reset(&self) {
+        self.head.store(0, Ordering::Relaxed);
+        self.tail.store(0, Ordering::Relaxed);
+    }
+}
+
+impl Qp {
+    pub fn of(qp: *mut IbvQp) -> *mut Qp {
+        qp as *mut Qp
+    }
+    #[inline]
+    pub fn ibv(&self) -> &IbvQp {
+        &self.ibv
+    }
+    /// Books a completion; returns the wr_id.
+    #[inline]
+    pub fn complete(&self, is_recv: bool, index: u16) -> u64 {
+        if is_recv {
+            self.rq.complete(index)
+        } else {
+            self.sq.complete(index)
+        }
+    }
+    pub fn flush_send(&self) -> Option<u64> {
+        self.sq.flush()
+    }
+    pub fn flush_recv(&self) -> Option<u64> {
+        self.rq.flush()
+    }
+}
+
+/// Sizes of a QP's queues, or EINVAL.
+#[derive(Debug, PartialEq, Eq)]
+struct Sizes {
+    sq_log: u32,
+    rq_log: u32,
+    rq_stride: u32,
+    max_inline: usize,
+    cap: [u32; 4],
+}
+
+fn sizes(cap: &IbvQpCap, ud: bool, card_sge: u32) -> Result<Sizes, Errno> {
+    let max_sge = (card_sge as usize).min(max_sges(ud)) as u32;
+    let max_recv_sge = card_sge.min(16);
+    // Inline data of a UD send would lie where its address vector is.
+    let max_inline = if ud { 0 } else { spec::MAX_INLINE as u32 };
+    if cap.max_send_wr > MAX_WR
+        || cap.max_recv_wr > MAX_WR
+        || cap.max_send_sge > max_sge
+        || cap.max_recv_sge > max_recv_sge
+        || cap.max_inline_data > max_inline
+    {
+        return Err(libc::EINVAL);
+    }
+    let units = units_for_sges(cap.max_send_sge as usize, ud)
+        .max(units_for_inline(cap.max_inline_data as usize));
+    let sq_units = (cap.max_send_wr.max(1) as usize * units).next_power_of_two();
+    let sq_log = sq_units.trailing_zeros().max(MIN_SQ_LOG);
+    let rq_log = cap.max_recv_wr.max(1).next_power_of_two().trailing_zeros();
+    let rq_stride = cap
+        .max_recv_sge
+        .max(1)
+        .div_ceil(4)
+        .next_power_of_two()
+        .trailing_zeros();
+    let inline = if ud { 0 } else { inline_in(units) };
+    let recv_wr = if cap.max_recv_wr == 0 { 0 } else { 1 << rq_log };
+    Ok(Sizes {
+        sq_log,
+        rq_log,
+        rq_stride,
+        max_inline: inline,
+        cap: [
+            (1 << sq_log) / units as u32,
+            recv_wr,
+            cap.max_send_sge.max(1),
+            cap.max_recv_sge,
+        ],
+    })
+}
+
+pub unsafe extern "C" fn create_qp(pd: *mut IbvPd, init: *mut IbvQpInitAttr) -> *mut IbvQp {
+    // SAFETY: libibverbs passes a PD of ours and the program's attributes.
+    let (pd_ref, init) = unsafe { (&*pd, &mut *init) };
+    let ctx = unsafe { Ctx::share(pd_ref.context) };
+    let kind = match init.qp_type {
+        qp_type::RC => table::qp_type::RC,
+        qp_type::UC => table::qp_type::UC,
+        qp_type::UD => table::qp_type::UD,
+        _ => return fail(libc::EOPNOTSUPP),
+    };
+    if !init.srq.is_null() {
+        return fail(libc::EOPNOTSUPP);
+    }
+    if init.send_cq.is_null() || init.recv_cq.is_null() {
+        return fail(libc::EINVAL);
+    }
+    let ud = kind == table::qp_type::UD;
+    let s = match sizes(&init.cap, ud, ctx.caps.max_sge) {
+        Ok(s) => s,
+        Err(e) => return fail(e),
+    };
+    let Some(sq_ring) = ctx.card.alloc((64usize << s.sq_log).max(4096)) else {
+        return fail(libc::ENOMEM);
+    };
+    let Some(rq_ring) = ctx
+        .card
+        .alloc((64usize << (s.rq_log + s.rq_stride)).max(4096))
+    else {
+        ctx.card.free(sq_ring);
+        return fail(libc::ENOMEM);
+    };
+    // SAFETY: CQs of ours.
+    let (scq, rcq) = unsafe {
+        (
+            (*Cq::of(init.send_cq)).number(),
+            (*Cq::of(init.recv_cq)).number(),
+        )
+    };
+    let made = ctx.command(cmd::op::CREATE_QP, 0, |c| {
+        use cmd::create_qp as f;
+        f::qp_type.put(c, kind as u64);
+        f::sq_log.put(c, s.sq_log as u64);
+        f::rq_log.put(c, s.rq_log as u64);
+        f::rq_stride.put(c, s.rq_stride as u64);
+        f::pd.put(c, pd_ref.handle as u64);
+        f::sq_base.put(c, sq_ring.bus);
+        f::rq_base.put(c, rq_ring.bus);
+        f::scq.put(c, scq as u64);
+        f::rcq.put(c, rcq as u64);
+    });
+    let qpn = match made {
+        Ok(r) => r.id(),
+        Err(e) => {
+            ctx.card.free(sq_ring);
+            ctx.card.free(rq_ring);
+            return fail(e);
+        }
+    };
+    let cap = IbvQpCap {
+        max_send_wr: s.cap[0],
+        max_recv_wr: s.cap[1],
+        max_send_sge: s.cap[2],
+        max_recv_sge: s.cap[3],
+        max_inline_data: s.max_inline as u32,
+    };
+    fn queue<S: Default>(ring: Dma, log: u32) -> Queue<Spin<S>> {
+        Queue {
+            ring,
+            log,
+            state: Spin::new(S::default()),
+            head: AtomicU32::new(0),
+            tail: AtomicU32::new(0),
+            slots: (0..1usize << log).map(|_| Slot::default()).collect(),
+        }
+    }
+    // SAFETY: an all-zero C structure, filled below.
+    let mut ibv = unsafe { core::mem::zeroed::<IbvQp>() };
+    ibv.context = pd_ref.context;
+    ibv.qp_context = init.qp_context;
+    ibv.pd = pd;
+    ibv.send_cq = init.send_cq;
+    ibv.recv_cq = init.recv_cq;
+    ibv.handle = qpn;
+    ibv.qp_num = qpn;
+    ibv.state = state::RESET;
+    ibv.qp_type = init.qp_type;
+    let qp = Box::into_raw(Box::new(Qp {
+        ibv,
+        room: [0; VERBS_QP_BYTES - size_of::<IbvQp>()],
+        ctx: ctx.clone(),
+        state: AtomicI32::new(state::RESET),
+        qkey: AtomicU32::new(0),
+        sq: queue(sq_ring, s.sq_log),
+        rq: queue(rq_ring, s.rq_log),
+        limits: Limits {
+            max_sge: cap.max_send_sge as usize,
+            max_inline: s.max_inline,
+            ud,
+            sig_all: init.sq_sig_all != 0,
+        },
+        max_recv_sge: cap.max_recv_sge as usize,
+        rq_stride: s.rq_stride,
+        attr: Mutex::new(IbvQpAttr {
+            cap,
+            ..IbvQpAttr::default()
+        }),
+        cap,
+        events: AtomicU32::new(0),
+    }));
+    // SAFETY: just made. The mutex must not move once it is initialised, and it does not any more.
+    unsafe {
+        libc::pthread_mutex_init(&mut (*qp).ibv.mutex, core::ptr::null());
+        libc::pthread_cond_init(&mut (*qp).ibv.cond, core::ptr::null());
+    }
+    init.cap = cap;
+    ctx.qp_slot(qpn).store(qp, Ordering::Release);
+    qp as *mut IbvQp
+}
+
+/// Attributes whose values this side checks; combinations and states are the card's to check.
+fn check(attr: &IbvQpAttr, mask: u32, ctx: &Ctx) -> Result<(), Errno> {
+    let has = |bit| mask & bit != 0;
+    if has(attr::ALT_PATH) || has(attr::PATH_MIG) || has(attr::CAP) || mask >> 21 != 0 {
+        return Err(libc::EOPNOTSUPP);
+    }
+    let bad = (has(attr::STATE) && !(0..=state::ERR).contains(&attr.qp_state))
+        || (has(attr::CUR_STATE) && !(0..=state::ERR).contains(&attr.cur_qp_state))
+        || (has(attr::PORT) && attr.port_num != 1)
+        || (has(attr::PKEY) && attr.pkey_index != 0)
+        || (has(attr::PATH_MTU)
+            && !(1..=super::device::active_mtu(ctx.link_mtu)).contains(&attr.path_mtu))
+        || (has(attr::DEST_QPN) && attr.dest_qp_num >> 24 != 0)
+        || (has(attr::TIMEOUT) && attr.timeout > 31)
+        || (has(attr::RETRY_CNT) && attr.retry_cnt > 7)
+        || (has(attr::RNR_RETRY) && attr.rnr_retry > 7)
+        || (has(attr::MIN_RNR) && attr.min_rnr_timer > 31)
+        || (has(attr::MAX_RD) && attr.max_rd_atomic as u32 > ctx.caps.max_rd)
+        || (has(attr::MAX_DEST_RD) && attr.max_dest_rd_atomic as u32 > ctx.caps.max_rd)
+        || (has(attr::ACCESS)
+            && attr.qp_access_flags
+                & !(access::LOCAL_WRITE
+                    | access::REMOTE_WRITE
+                    | access::REMOTE_READ
+                    | access::REMOTE_ATOMIC
+                    | access::OPTIONAL)
+                != 0);
+    if bad {
+        Err(libc::EINVAL)
+    } else {
+        Ok(())
+    }
+}
+
+fn put_path(c: &mut [u8], path: &Path, sport: u16) {
+    use cmd::modify_qp as f;
+    f::sgid_index.put(c, path.sgid_index as u64);
+    f::sport.put(c, sport as u64);
+    f::dmac.put_bytes(c, &path.mac);
+    f::dip.put_bytes(c, &path.gid);
+    f::hop_limit.put(c, path.hop_limit as u64);
+    f::tclass.put(c, path.tclass as u64);
+    f::pcp.put(c, path.sl as u64);
+    f::flow_label.put(c, path.flow_label as u64);
+    f::ip6.put(c, path.ip6 as u64);
+}
+
+pub unsafe extern "C" fn modify_qp(qp: *mut IbvQp, attr: *mut IbvQpAttr, mask: c_int) -> c_int {
+    // SAFETY: a QP of ours and the program's attributes.
+    let (qp, attr, mask) = unsafe { (&*Qp::of(qp), &*attr, mask as u32) };
+    match modify(qp, attr, mask) {
+        Ok(()) => 0,
+        Err(e) => e,
+    }
+}
+
+fn modify(qp: &Qp, attr: &IbvQpAttr, mask: u32) -> Result<(), Errno> {
+    let ctx = &qp.ctx;
+    check(attr, mask, ctx)?;
+    let path = if mask & attr::AV != 0 {
+        Some(ah::resolve(ctx, &attr.ah_attr)?)
+    } else {
+        None
+    };
+    let mut kept = qp.attr.lock().unwrap();
+    let dest = if mask & attr::DEST_QPN != 0 {
+        attr.dest_qp_num
+    } else {
+        kept.dest_qp_num
+    };
+    ctx.command(cmd::op::MODIFY_QP, qp.ibv.qp_num, |c| {
+        use cmd::modify_qp as f;
+        f::mask.put(c, mask as u64);
+        f::next_state.put(c, attr.qp_state as u64);
+        f::cur_state.put(c, attr.cur_qp_state as u64);
+        f::acc_write.put(c, (attr.qp_access_flags & access::REMOTE_WRITE != 0) as u64);
+        f::acc_read.put(c, (attr.qp_access_flags & access::REMOTE_READ != 0) as u64);
+        f::acc_atomic.put(
+            c,
+            (attr.qp_access_flags & access::REMOTE_ATOMIC != 0) as u64,
+        );
+        f::mtu.put(c, attr.path_mtu as u64);
+        f::timeout.put(c, attr.timeout as u64);
+        f::retry_cnt.put(c, attr.retry_cnt as u64);
+        f::rnr_retry.put(c, attr.rnr_retry as u64);
+        f::min_rnr.put(c, attr.min_rnr_timer as u64);
+        f::max_rd.put(c, attr.max_rd_atomic as u64);
+        f::max_dest_rd.put(c, attr.max_dest_rd_atomic as u64);
+        f::port.put(c, attr.port_num as u64);
+        f::pkey_index.put(c, attr.pkey_index as u64);
+        f::dqpn.put(c, attr.dest_qp_num as u64);
+        f::sq_psn.put(c, attr.sq_psn as u64);
+        f::rq_psn.put(c, attr.rq_psn as u64);
+        f::qkey.put(c, attr.qkey as u64);
+        if let Some(p) = &path {
+            put_path(c, p, ah::sport(p.flow_label, qp.ibv.qp_num, dest));
+        }
+    })?;
+    keep(&mut kept, attr, mask);
+    if mask & attr::QKEY != 0 {
+        qp.qkey.store(attr.qkey, Ordering::Relaxed);
+    }
+    if mask & attr::STATE != 0 {
+        if attr.qp_state == state::RESET {
+            // SAFETY: a QP's CQs outlive it.
+            unsafe { clean_both(qp) };
+            qp.sq.state.lock().pi = 0;
+            qp.rq.state.lock().pi = 0;
+            qp.sq.reset();
+            qp.rq.reset();
+            *kept = IbvQpAttr {
+                cap: qp.cap,
+                ..IbvQpAttr::default()
+            };
+        }
+        qp.state.store(attr.qp_state, Ordering::Release);
+    }
+    Ok(())
+}
+
+/// What `ibv_query_qp` gives back of the attributes that were set.
+fn keep(kept: &mut IbvQpAttr, new: &IbvQpAttr, mask: u32) {
+    macro_rules! take {
+        ($($bit:expr => $($field:ident),+;)*) => { $(if mask & $bit != 0 { $(kept.$field = new.$field;)+ })* };
+    }
+    take! {
+        attr::STATE => qp_state;
+        attr::ACCESS => qp_access_flags;
+        attr::PKEY => pkey_index;
+        attr::PORT => port_num;
+        attr::QKEY => qkey;
+        attr::AV => ah_attr;
+        attr::PATH_MTU => path_mtu;
+        attr::TIMEOUT => timeout;
+        attr::RETRY_CNT => retry_cnt;
+        attr::RNR_RETRY => rnr_retry;
+        attr::RQ_PSN => rq_psn;
+        attr::MAX_RD => max_rd_atomic;
+        attr::MIN_RNR => min_rnr_timer;
+        attr::SQ_PSN => sq_psn;
+        attr::MAX_DEST_RD => max_dest_rd_atomic;
+        attr::DEST_QPN => dest_qp_num;
+        attr::EN_SQD => en_sqd_async_notify;
+    }
+}
+
+pub unsafe extern "C" fn query_qp(
+    qp: *mut IbvQp,
+    attr: *mut IbvQpAttr,
+    _mask: c_int,
+    init: *mut IbvQpInitAttr,
+) -> c_int {
+    // SAFETY: a QP of ours and room for the answers.
+    let q = unsafe { &*Qp::of(qp) };
+    let answer = match q.ctx.command(cmd::op::QUERY_QP, q.ibv.qp_num, |_| {}) {
+        Ok(r) => r.0,
+        Err(e) => return e,
+    };
+    let mut a = *q.attr.lock().unwrap();
+    a.qp_state = cmd::response::state.get(&answer) as c_int;
+    a.cur_qp_state = a.qp_state;
+    if a.qp_state != state::RESET && a.qp_state != state::INIT {
+        a.rq_psn = cmd::response::rq_psn.get(&answer) as u32;
+        a.sq_psn = cmd::response::sq_psn.get(&answer) as u32;
+    }
+    // SAFETY: as above.
+    unsafe {
+        *attr = a;
+        *init = IbvQpInitAttr {
+            qp_context: q.ibv.qp_context,
+            send_cq: q.ibv.send_cq,
+            recv_cq: q.ibv.recv_cq,
+            srq: core::ptr::null_mut(),
+            cap: q.cap,
+            qp_type: q.ibv.qp_type,
+            sq_sig_all: q.limits.sig_all as c_int,
+        };
+        // The card may have moved the QP to ERR by itself.
+        (*qp).state = a.qp_state;
+    }
+    0
+}
+
+pub unsafe extern "C" fn destroy_qp(qp: *mut IbvQp) -> c_int {
+    let qp = Qp::of(qp);
+    // SAFETY: the caller gives the QP back; it is alive until the end of this function.
+    let q = unsafe { &mut *qp };
+    let ctx = q.ctx.clone();
+    let qpn = q.ibv.qp_num;
+    if ctx.usable() {
+        // Returns after the card's pipelines have drained: no DMA and no CQE of this QP from here on.
+        if let Err(e) = ctx.command(cmd::op::DESTROY_QP, qpn, |_| {}) {
+            if ctx.usable() {
+                return e;
+            }
+        }
+    }
+    if !ctx.forked() {
+        {
+            let mut tables = ctx.tables.lock().unwrap();
+            tables.drain(&ctx);
+            // SAFETY: a QP's CQs outlive it.
+            unsafe { clean_both(q) };
+            ctx.qp_slot(qpn)
+                .store(core::ptr::null_mut(), Ordering::Release);
+        }
+        purge(&ctx.async_write, 16, qp as u64);
+        let (mutex, cond) = (&raw mut q.ibv.mutex, &raw mut q.ibv.cond);
+        // SAFETY: initialised at creation; other threads change the counters.
+        unsafe {
+            wait(mutex, cond, || {
+                let done = (&raw const (*qp).ibv.events_completed).read_volatile();
+                done == (*qp).events.load(Ordering::Relaxed)
+            });
+        }
+    }
+    // SAFETY: made by Box::into_raw, and no table holds it any more.
+    let boxed = unsafe { Box::from_raw(qp) };
+    let Qp { sq, rq, .. } = *boxed;
+    if !ctx.forked() {
+        ctx.card.free(sq.ring);
+        ctx.card.free(rq.ring);
+    }
+    0
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn cap(send_wr: u32, recv_wr: u32, send_sge: u32, recv_sge: u32, inline: u32) -> IbvQpCap {
+        IbvQpCap {
+            max_send_wr: send_wr,
+            max_recv_wr: recv_wr,
+            max_send_sge: send_sge,
+            max_recv_sge: recv_sge,
+            max_inline_data: inline,
+        }
+    }
+
+    #[test]
+    fn queues_hold_what_was_asked_for() {
+        for wr in [0, 1, 15, 16, 17, 128, MAX_WR] {
+            for sge in 1..=16 {
+                for inline in [0, 1, 32, 33, 288] {
+                    let c = cap(wr, wr, sge, sge, inline);
+                    let s = sizes(&c, false, 16).unwrap();
+                    assert!(
+                        (4..=15).contains(&s.sq_log) && s.rq_log <= 15,
+                        "{c:?}: {s:?}"
+                    );
+                    assert!(s.cap[0] >= wr && s.cap[1] >= wr && s.max_inline >= inline as usize);
+                    assert!((4 << s.rq_stride) >= sge);
+                    let units =
+                        units_for_sges(sge as usize, false).max(units_for_inline(inline as usize));
+                    assert!(units as u32 * s.cap[0] <= 1 << s.sq_log);
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn above_the_limits_is_refused() {
+        for c in [
+            cap(MAX_WR + 1, 1, 1, 1, 0),
+            cap(1, MAX_WR + 1, 1, 1, 0),
+            cap(1, 1, 17, 1, 0),
+            cap(1, 1, 1, 17, 0),
+            cap(1, 1, 1, 1, 289),
+        ] {
+            assert_eq!(sizes(&c, false, 16), Err(libc::EINVAL), "{c:?}");
+        }
+        assert_eq!(
+            sizes(&cap(1, 1, 15, 1, 0), true, 16),
+            Err(libc::EINVAL),
+            "UD has room for 14"
+        );
+        assert_eq!(
+            sizes(&cap(1, 1, 1, 1, 1), true, 16),
+            Err(libc::EINVAL),
+            "UD has no inline"
+        );
+    }
+
+    #[test]
+    fn ring_positions_wrap() {
+        let ring = Dma {
+            ptr: core::ptr::null_mut(),
+            bus: 0,
+            len: 0,
+        };
+        let q = Queue {
+            ring,
+            log: 4,
+            state: (),
+            head: AtomicU32::new(0),
+            tail: AtomicU32::new(0),
+            slots: (0..16).map(|_| Slot::default()).collect(),
+        };
+        let mut pi = 0u16;
+        for i in 0..70_000u64 {
+            let units = (i % 5 + 1) as usize;
+            while q.free(pi) < units {
+                q.flush().unwrap();
+            }
+            q.remember(pi, i, units);
+            pi = pi.wrapping_add(units as u16);
+            q.tail.store(pi as u32, Ordering::Release);
+            if i % 3 == 0 {
+                // A signalled completion frees everything before it.
+                let first = pi.wrapping_sub(units as u16);
+                assert_eq!(q.complete(first), i);
+                assert_eq!(q.free(pi), 16);
+            }
+        }
+        assert_eq!(used(2, 0xfffe), 4);
+    }
+}

@@ -1,0 +1,401 @@
+//! Work queue entries in memory, and where work requests are in their rings.
+use crate::abi::{send_flag, wr_op, IbvSendWr, IbvSge};
+use crate::card::Errno;
+use metaroce_hdl_spec::wqe::{op, MAX_UNITS, UNIT};
+
+/// Largest message.
+pub const MAX_MSG: u64 = 1 << 31;
+/// First byte of inline data.
+const INLINE_AT: usize = 32;
+/// SGEs in unit 0, and in every further one.
+const SGES_FIRST: usize = 2;
+const SGES_UNIT: usize = 4;
+const SGE_BYTES: usize = 16;
+/// Index of the unit that holds a UD send's address vector.
+pub const AV_UNIT: usize = 1;
+
+/// A send WQE being built. Every byte of its units is written each time, so nothing of the last lap shows through.
+pub struct Wqe {
+    pub bytes: [u8; MAX_UNITS * UNIT],
+    pub units: usize,
+}
+
+/// Units of a WQE with so many SGEs.
+pub const fn units_for_sges(sges: usize, ud: bool) -> usize {
+    let base = if ud { 2 } else { 1 };
+    if sges <= SGES_FIRST {
+        base
+    } else {
+        base + (sges - SGES_FIRST).div_ceil(SGES_UNIT)
+    }
+}
+
+/// Units of a WQE with so many bytes of inline data.
+pub const fn units_for_inline(bytes: usize) -> usize {
+    (INLINE_AT + bytes).div_ceil(UNIT)
+}
+
+/// Inline bytes that fit so many units.
+pub const fn inline_in(units: usize) -> usize {
+    units * UNIT - INLINE_AT
+}
+
+/// SGEs that fit a WQE at all.
+pub const fn max_sges(ud: bool) -> usize {
+    SGES_FIRST + SGES_UNIT * (MAX_UNITS - if ud { 2 } else { 1 })
+}
+
+/// What a queue accepts.
+pub struct Limits {
+    pub max_sge: usize,
+    pub max_inline: usize,
+    pub ud: bool,
+    pub sig_all: bool,
+}
+
+/// `wqe::op` of a work request, if the card does it.
+fn opcode(wr: i32, ud: bool) -> Result<u8, Errno> {
+    Ok(match wr {
+        wr_op::SEND => op::SEND,
+        wr_op::SEND_IMM => op::SEND_IMM,
+        wr_op::WRITE if !ud => op::WRITE,
+        wr_op::WRITE_IMM if !ud => op::WRITE_IMM,
+        wr_op::READ if !ud => op::READ,
+        // UD knows sends only.
+        wr_op::WRITE | wr_op::WRITE_IMM | wr_op::READ => return Err(libc::EINVAL),
+        _ => return Err(libc::EOPNOTSUPP),
+    })
+}
+
+impl Wqe {
+    /// Encodes `wr` as the WQE at ring index `index`.
+    ///
+    /// # Safety
+    /// `wr` and what it points to must be valid; inline data is read.
+    pub unsafe fn encode(wr: &IbvSendWr, limits: &Limits, index: u16) -> Result<Wqe, Errno> {
+        let op = opcode(wr.opcode, limits.ud)?;
+        let flags = wr.send_flags;
+        let inline = flags & send_flag::INLINE != 0;
+        if flags
+            & !(send_flag::FENCE | send_flag::SIGNALED | send_flag::SOLICITED | send_flag::INLINE)
+            != 0
+        {
+            return Err(libc::EOPNOTSUPP);
+        }
+        if wr.num_sge < 0 || wr.num_sge as usize > limits.max_sge || (inline && op == op::READ) {
+            return Err(libc::EINVAL);
+        }
+        let list: &[IbvSge] = if wr.num_sge == 0 {
+            &[]
+        } else {
+            // SAFETY: the caller's list.
+            unsafe { core::slice::from_raw_parts(wr.sg_list, wr.num_sge as usize) }
+        };
+        let length: u64 = list.iter().map(|s| s.length as u64).sum();
+        if length > MAX_MSG || (inline && length as usize > limits.max_inline) {
+            return Err(libc::EINVAL);
+        }
+        let mut wqe = Wqe {
+            bytes: [0; MAX_UNITS * UNIT],
+            units: 0,
+        };
+        let mut sges = 0;
+        if inline {
+            let mut at = INLINE_AT;
+            for s in list {
+                let n = s.length as usize;
+                // SAFETY: the program's buffer; `at + n` is within max_inline of the bytes.
+                unsafe {
+                    let to = wqe.bytes.as_mut_ptr().add(at);
+                    core::ptr::copy_nonoverlapping(s.addr as usize as *const u8, to, n);
+                }
+                at += n;
+            }
+            wqe.units = units_for_inline(length as usize);
+        } else {
+            // An empty SGE moves nothing and is left out.
+            for s in list.iter().filter(|s| s.length != 0) {
+                wqe.sge(sges, s, limits.ud);
+                sges += 1;
+            }
+            wqe.units = units_for_sges(sges, limits.ud);
+        }
+        let bit = |flag: u32, at: u32| ((flags & flag != 0) as u64) << at;
+        let signaled = bit(send_flag::SIGNALED, 8) | (limits.sig_all as u64) << 8;
+        wqe.put64(
+            0,
+            op as u64
+                | signaled
+                | bit(send_flag::FENCE, 9)
+                | bit(send_flag::SOLICITED, 10)
+                | (inline as u64) << 11
+                | (sges as u64) << 16
+                | (wqe.units as u64) << 24
+                | (wr.imm as u64) << 32,
+        );
+        wqe.put64(1, length | (index as u64) << 32);
+        if !limits.ud {
+            wqe.put64(2, wr.remote_addr());
+            wqe.put64(3, wr.rkey() as u64);
+        }
+        Ok(wqe)
+    }
+
+    #[inline]
+    fn put64(&mut self, word: usize, v: u64) {
+        self.bytes[word * 8..word * 8 + 8].copy_from_slice(&v.to_le_bytes());
+    }
+
+    #[inline]
+    fn sge(&mut self, i: usize, s: &IbvSge, ud: bool) {
+        let at = if i < SGES_FIRST {
+            INLINE_AT + i * SGE_BYTES
+        } else {
+            UNIT * if ud { 2 } else { 1 } + (i - SGES_FIRST) * SGE_BYTES
+        };
+        put_sge(&mut self.bytes[at..at + SGE_BYTES], s);
+    }
+
+    pub fn unit(&self, i: usize) -> &[u8; UNIT] {
+        self.bytes[i * UNIT..(i + 1) * UNIT].try_into().unwrap()
+    }
+
+    pub fn put_unit(&mut self, i: usize, unit: &[u8; UNIT]) {
+        self.bytes[i * UNIT..(i + 1) * UNIT].copy_from_slice(unit);
+    }
+}
+
+/// One SGE: address, length, key.
+#[inline]
+pub fn put_sge(to: &mut [u8], s: &IbvSge) {
+    to[..8].copy_from_slice(&s.addr.to_le_bytes());
+    to[8..12].copy_from_slice(&s.length.to_le_bytes());
+    to[12..16].copy_from_slice(&s.lkey.to_le_bytes());
+}
+
+/// Free-running 16-bit indices of a ring of at most 2^15 slots.
+#[inline]
+pub fn used(producer: u16, consumer: u16) -> usize {
+    producer.wrapping_sub(consumer) as usize
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use metaroce_hdl_spec::wqe::{sge_unit, sq, MAX_INLINE, MAX_SGE};
+
+    const RC: Limits = Limits {
+        max_sge: 16,
+        max_inline: 288,
+        ud: false,
+        sig_all: false,
+    };
+
+    fn wr(opcode: i32, flags: u32, sges: &mut [IbvSge]) -> IbvSendWr {
+        IbvSendWr {
+            wr_id: 1,
+            next: core::ptr::null_mut(),
+            sg_list: sges.as_mut_ptr(),
+            num_sge: sges.len() as i32,
+            opcode,
+            send_flags: flags,
+            imm: u32::from_ne_bytes([0x11, 0x22, 0x33, 0x44]),
+            wr: [0x1122_3344_5566_7788, 0x0102_0304, 0, 0],
+            qp_type: 0,
+            bind_or_tso: [0; 6],
+        }
+    }
+
+    fn sges(n: u64) -> Vec<IbvSge> {
+        (1..=n)
+            .map(|i| IbvSge {
+                addr: i << 32 | i,
+                length: i as u32,
+                lkey: 0x100 + i as u32,
+            })
+            .collect()
+    }
+
+    #[test]
+    fn header_fields_are_those_of_the_layout() {
+        let mut s = sges(2);
+        let flags = send_flag::FENCE | send_flag::SIGNALED | send_flag::SOLICITED;
+        let w = unsafe { Wqe::encode(&wr(wr_op::WRITE_IMM, flags, &mut s), &RC, 0xfedc) }.unwrap();
+        let b = &w.bytes[..];
+        for (f, v) in [
+            (sq::opcode, op::WRITE_IMM as u64),
+            (sq::signaled, 1),
+            (sq::fence, 1),
+            (sq::solicited, 1),
+            (sq::inline, 0),
+            (sq::num_sge, 2),
+            (sq::units, 1),
+            (sq::length, 3),
+            (sq::index, 0xfedc),
+            (sq::remote_va, 0x1122_3344_5566_7788),
+            (sq::rkey, 0x0102_0304),
+            (sq::sge0_va, 1 << 32 | 1),
+            (sq::sge0_len, 1),
+            (sq::sge0_key, 0x101),
+            (sq::sge1_va, 2 << 32 | 2),
+            (sq::sge1_len, 2),
+            (sq::sge1_key, 0x102),
+        ] {
+            assert_eq!(f.get(b), v, "{}", f.name);
+        }
+        assert_eq!(
+            &b[4..8],
+            &[0x11, 0x22, 0x33, 0x44],
+            "immediate data is not swapped"
+        );
+        let w = unsafe {
+            Wqe::encode(
+                &wr(wr_op::SEND, 0, &mut s),
+                &Limits {
+                    sig_all: true,
+                    ..RC
+                },
+                0,
+            )
+        }
+        .unwrap();
+        assert_eq!(
+            (sq::signaled.get(&w.bytes), sq::fence.get(&w.bytes)),
+            (1, 0)
+        );
+    }
+
+    #[test]
+    fn long_lists_fill_further_units() {
+        assert_eq!((max_sges(false), max_sges(true)), (18, 14));
+        assert!(MAX_SGE <= max_sges(false));
+        let mut s = sges(16);
+        let w = unsafe { Wqe::encode(&wr(wr_op::SEND, 0, &mut s), &RC, 0) }.unwrap();
+        assert_eq!(
+            (w.units, sq::units.get(&w.bytes), sq::num_sge.get(&w.bytes)),
+            (5, 5, 16)
+        );
+        for u in 1..5 {
+            let unit = w.unit(u);
+            let first = 2 + (u as u64 - 1) * 4 + 1;
+            let fields = [
+                (sge_unit::va0, sge_unit::len0, sge_unit::key0),
+                (sge_unit::va1, sge_unit::len1, sge_unit::key1),
+                (sge_unit::va2, sge_unit::len2, sge_unit::key2),
+                (sge_unit::va3, sge_unit::len3, sge_unit::key3),
+            ];
+            for (k, (va, len, key)) in fields.into_iter().enumerate() {
+                let i = first + k as u64;
+                let want = if i <= 16 {
+                    (i << 32 | i, i, 0x100 + i)
+                } else {
+                    (0, 0, 0)
+                };
+                assert_eq!(
+                    (va.get(unit), len.get(unit), key.get(unit)),
+                    want,
+                    "SGE {i}"
+                );
+            }
+        }
+        let ud = Limits {
+            max_sge: 14,
+            ud: true,
+            ..RC
+        };
+        let mut s = sges(3);
+        let w = unsafe { Wqe::encode(&wr(wr_op::SEND, 0, &mut s), &ud, 0) }.unwrap();
+        assert_eq!(w.units, 3);
+        assert_eq!(sge_unit::len0.get(w.unit(2)), 3);
+        assert_eq!(sq::remote_va.get(&w.bytes), 0);
+    }
+
+    #[test]
+    fn inline_data_runs_on_through_the_units() {
+        for n in [0usize, 1, 32, 33, 96, 97, 288] {
+            let data: Vec<u8> = (0..n).map(|i| i as u8 ^ 0x5a).collect();
+            let cut = n / 3;
+            let mut s = [
+                IbvSge {
+                    addr: data.as_ptr() as u64,
+                    length: cut as u32,
+                    lkey: 0,
+                },
+                IbvSge {
+                    addr: data.as_ptr() as u64 + cut as u64,
+                    length: (n - cut) as u32,
+                    lkey: 0,
+                },
+            ];
+            let w = unsafe { Wqe::encode(&wr(wr_op::SEND, send_flag::INLINE, &mut s), &RC, 0) }
+                .unwrap();
+            assert_eq!(w.units, (32 + n).div_ceil(64), "{n}");
+            assert_eq!(&w.bytes[32..32 + n], &data[..]);
+            assert!(w.bytes[32 + n..].iter().all(|b| *b == 0));
+            assert_eq!(
+                (sq::inline.get(&w.bytes), sq::num_sge.get(&w.bytes)),
+                (1, 0)
+            );
+            assert!(inline_in(w.units) >= n);
+        }
+        assert_eq!(inline_in(MAX_UNITS), MAX_INLINE);
+    }
+
+    #[test]
+    fn refusals() {
+        let e = |opcode, flags, s: &mut [IbvSge], limits: &Limits| {
+            unsafe { Wqe::encode(&wr(opcode, flags, s), limits, 0) }.err()
+        };
+        let ud = Limits {
+            ud: true,
+            max_sge: 14,
+            ..RC
+        };
+        assert_eq!(e(wr_op::SEND, 0, &mut sges(17), &RC), Some(libc::EINVAL));
+        assert_eq!(
+            e(wr_op::READ, send_flag::INLINE, &mut sges(1), &RC),
+            Some(libc::EINVAL)
+        );
+        assert_eq!(e(wr_op::WRITE, 0, &mut sges(1), &ud), Some(libc::EINVAL));
+        assert_eq!(
+            e(5, 0, &mut sges(1), &RC),
+            Some(libc::EOPNOTSUPP),
+            "atomics"
+        );
+        assert_eq!(
+            e(wr_op::SEND, 16, &mut sges(1), &RC),
+            Some(libc::EOPNOTSUPP),
+            "checksum offload"
+        );
+        let mut big = [IbvSge {
+            addr: 0,
+            length: 1 << 31,
+            lkey: 0,
+        }; 2];
+        assert_eq!(
+            e(wr_op::SEND, 0, &mut big[..1], &RC),
+            None,
+            "2 GiB is legal"
+        );
+        big[1].length = 1;
+        assert_eq!(e(wr_op::SEND, 0, &mut big, &RC), Some(libc::EINVAL));
+        let mut s = [IbvSge {
+            addr: 0,
+            length: 289,
+            lkey: 0,
+        }];
+        assert_eq!(
+            e(wr_op::SEND, send_flag::INLINE, &mut s, &RC),
+            Some(libc::EINVAL)
+        );
+    }
+
+    #[test]
+    fn empty_sges_are_left_out() {
+        let mut s = sges(3);
+        s[1].length = 0;
+        let w = unsafe { Wqe::encode(&wr(wr_op::SEND, 0, &mut s), &RC, 0) }.unwrap();
+        assert_eq!((sq::num_sge.get(&w.bytes), w.units), (2, 1));
+        assert_eq!(sq::sge1_len.get(&w.bytes), 3);
+    }
+}
