@@ -1,6 +1,8 @@
 //! Shared by the integration tests.
 #![allow(dead_code)]
 
+pub mod sim;
+
 /// Deterministic generator (xorshift64*), so that a failure repeats from its printed seed.
 pub struct Rng(u64);
 

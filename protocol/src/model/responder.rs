@@ -1,0 +1,532 @@
+//! Responder half: sequence, placement, acknowledgement, READ responses.
+
+use super::memory::{Access, Memory};
+use super::types::{Action, QpConfig, RecvWr, Source, Status, Target, Tx};
+use crate::ext::{Aeth, Reth};
+use crate::opcode::{Class, OpcodeInfo, Place};
+use crate::qp::QpState;
+use crate::roce::{check_payload, PacketRepr};
+use crate::{DropReason, Msn, NakCode, Opcode, Psn, Syndrome, MAX_MESSAGE};
+use alloc::collections::VecDeque;
+use alloc::vec::Vec;
+
+#[derive(Clone, Copy, Debug)]
+struct Recv {
+    index: u64,
+    wr: RecvWr,
+}
+
+/// The message whose end has not come yet.
+#[derive(Clone, Copy, Debug)]
+enum Message {
+    Send { recv: Recv, offset: u64 },
+    Write { reth: Reth, offset: u64 },
+}
+
+#[derive(Clone, Copy, Debug)]
+enum Response {
+    /// ACK, NAK or RNR NAK.
+    Answer {
+        psn: Psn,
+        syndrome: Syndrome,
+        msn: Msn,
+    },
+    /// READ responses from `index` on.
+    Read {
+        psn: Psn,
+        reth: Reth,
+        index: u32,
+        count: u32,
+        msn: Msn,
+        duplicate: bool,
+    },
+}
+
+/// An executed READ, remembered so that its duplicates can be told from forgeries.
+#[derive(Clone, Copy, Debug)]
+struct Executed {
+    psn: Psn,
+    count: u32,
+    reth: Reth,
+}
+
+/// Responder state.
+#[derive(Clone, Debug)]
+pub struct Responder {
+    cfg: QpConfig,
+    state: QpState,
+    epsn: Psn,
+    msn: Msn,
+    message: Option<Message>,
+    /// A sequence or RNR NAK is out; cleared when the expected PSN arrives.
+    nak_outstanding: bool,
+    receives: VecDeque<Recv>,
+    posted: u64,
+    responses: VecDeque<Response>,
+    executed: VecDeque<Executed>,
+}
+
+/// Why a request is not executed.
+enum Refusal {
+    Nak(NakCode),
+    /// Receive buffer too small: NAK invalid request, LOC_LEN at the receiver.
+    TooSmall,
+    Rnr,
+}
+
+impl Responder {
+    /// A responder that expects `cfg.rq_psn`.
+    pub fn new(cfg: QpConfig) -> Self {
+        Responder {
+            cfg,
+            state: QpState::Rts,
+            epsn: cfg.rq_psn,
+            msn: Msn::new(0),
+            message: None,
+            nak_outstanding: false,
+            receives: VecDeque::new(),
+            posted: 0,
+            responses: VecDeque::new(),
+            executed: VecDeque::new(),
+        }
+    }
+
+    /// RTS or ERR.
+    pub fn state(&self) -> QpState {
+        self.state
+    }
+    /// Expected PSN.
+    pub fn epsn(&self) -> Psn {
+        self.epsn
+    }
+    /// Messages completed.
+    pub fn msn(&self) -> Msn {
+        self.msn
+    }
+    /// Receive work requests not yet taken.
+    pub fn receives(&self) -> usize {
+        self.receives.len()
+    }
+
+    /// Post a receive; in ERR it is flushed at once.
+    pub fn post(&mut self, wr: RecvWr, out: &mut Vec<Action>) {
+        if self.state == QpState::Err {
+            return out.push(failed(&wr, Status::WrFlush));
+        }
+        self.receives.push_back(Recv {
+            index: self.posted,
+            wr,
+        });
+        self.posted += 1;
+    }
+
+    /// Next response. In ERR what was queued before the failure still goes out, the NAK last.
+    pub fn poll_transmit(&mut self) -> Option<Tx> {
+        let tx = |opcode, psn, aeth: Option<Aeth>, payload| {
+            let mut packet = PacketRepr {
+                mig_req: self.cfg.mig_req,
+                pkey: self.cfg.pkey,
+                ..PacketRepr::new(opcode, self.cfg.dest_qpn, psn)
+            };
+            packet.ext.aeth = aeth;
+            Some(Tx { packet, payload })
+        };
+        match self.responses.front_mut()? {
+            Response::Answer { psn, syndrome, msn } => {
+                let aeth = Aeth {
+                    syndrome: *syndrome,
+                    msn: *msn,
+                };
+                let tx = tx(Opcode::RC_ACK, *psn, Some(aeth), Source::None);
+                self.responses.pop_front();
+                tx
+            }
+            Response::Read {
+                psn,
+                reth,
+                index,
+                count,
+                msn,
+                ..
+            } => {
+                let place = Place::of(*index, *count);
+                let mtu = self.cfg.mtu.bytes();
+                let offset = *index * mtu;
+                let len = (reth.dma_len - offset).min(mtu);
+                let payload = if len == 0 {
+                    Source::None
+                } else {
+                    Source::Memory {
+                        va: reth.va.wrapping_add(u64::from(offset)),
+                        rkey: reth.rkey,
+                        len,
+                    }
+                };
+                let aeth = Aeth {
+                    syndrome: Syndrome::ACK,
+                    msn: *msn,
+                };
+                let aeth = (place != Place::Middle).then_some(aeth);
+                let tx = tx(Opcode::read_response(place), psn.add(*index), aeth, payload);
+                *index += 1;
+                if index == count {
+                    self.responses.pop_front();
+                }
+                tx
+            }
+        }
+    }
+
+    /// A request of this QP. `info` is the row of its opcode.
+    pub fn on_packet(
+        &mut self,
+        p: &PacketRepr,
+        info: &OpcodeInfo,
+        payload_len: usize,
+        memory: &dyn Memory,
+        out: &mut Vec<Action>,
+    ) {
+        if !self.state.receives() {
+            return out.push(Action::Drop(DropReason::QpState));
+        }
+        if p.psn.before(self.epsn) {
+            return self.duplicate(p, info, memory, out);
+        }
+        if p.psn != self.epsn {
+            if !self.nak_outstanding {
+                self.nak_outstanding = true;
+                self.answer(self.epsn, Syndrome::Nak(NakCode::PsnSequence));
+            }
+            return out.push(Action::Drop(DropReason::OutOfSequence));
+        }
+        self.nak_outstanding = false;
+        match self.execute(p, info, payload_len, memory, out) {
+            Ok(()) => {
+                if p.ack_req && info.class != Class::ReadRequest {
+                    self.acknowledge(p.psn);
+                }
+            }
+            Err(Refusal::Rnr) => {
+                let timer = self.cfg.min_rnr_timer;
+                self.nak_outstanding = true;
+                self.answer(p.psn, Syndrome::Rnr { timer });
+                out.push(Action::Drop(DropReason::Rnr));
+            }
+            Err(Refusal::TooSmall) => {
+                self.fail(p.psn, NakCode::InvalidRequest, Status::LocLen, out);
+            }
+            Err(Refusal::Nak(code)) => {
+                let status = match code {
+                    NakCode::RemoteAccess => Status::RemAccess,
+                    _ => Status::RemInvReq,
+                };
+                self.fail(p.psn, code, status, out);
+            }
+        }
+    }
+
+    /// All checks come before any effect.
+    fn execute(
+        &mut self,
+        p: &PacketRepr,
+        info: &OpcodeInfo,
+        payload_len: usize,
+        memory: &dyn Memory,
+        out: &mut Vec<Action>,
+    ) -> Result<(), Refusal> {
+        let invalid = Refusal::Nak(NakCode::InvalidRequest);
+        let in_sequence = match (&self.message, info.class) {
+            (None, _) => info.place.starts(),
+            (Some(Message::Send { .. }), Class::Send)
+            | (Some(Message::Write { .. }), Class::Write) => !info.place.starts(),
+            _ => false,
+        };
+        let supported = match info.class {
+            Class::Send => p.ext.ieth.is_none(),
+            Class::Write | Class::ReadRequest => true,
+            _ => false,
+        };
+        if !in_sequence || !supported || !check_payload(info, payload_len, self.cfg.mtu) {
+            return Err(invalid);
+        }
+        match info.class {
+            Class::Send => self.execute_send(p, info, payload_len, out),
+            Class::Write => self.execute_write(p, info, payload_len, memory, out),
+            _ => self.execute_read(p, memory),
+        }
+    }
+
+    fn execute_send(
+        &mut self,
+        p: &PacketRepr,
+        info: &OpcodeInfo,
+        payload_len: usize,
+        out: &mut Vec<Action>,
+    ) -> Result<(), Refusal> {
+        let (recv, offset) = match self.message {
+            Some(Message::Send { recv, offset }) => (recv, offset),
+            _ => (*self.receives.front().ok_or(Refusal::Rnr)?, 0),
+        };
+        if info.place.starts() {
+            // Taken from here on: if the message fails, this work request completes in error.
+            self.receives.pop_front();
+            self.message = Some(Message::Send { recv, offset });
+        }
+        let total = offset + payload_len as u64;
+        if total > MAX_MESSAGE {
+            return Err(Refusal::Nak(NakCode::InvalidRequest));
+        }
+        if total > recv.wr.len {
+            return Err(Refusal::TooSmall);
+        }
+        if payload_len != 0 {
+            out.push(Action::Place {
+                target: Target::Recv {
+                    wqe: recv.index,
+                    offset,
+                },
+                len: payload_len as u32,
+            });
+        }
+        self.message = Some(Message::Send {
+            recv,
+            offset: total,
+        });
+        if info.place.ends() {
+            self.complete_receive(recv, total, p, false, out);
+            self.message = None;
+            self.msn = self.msn.add(1);
+        }
+        self.epsn = self.epsn.add(1);
+        Ok(())
+    }
+
+    fn execute_write(
+        &mut self,
+        p: &PacketRepr,
+        info: &OpcodeInfo,
+        payload_len: usize,
+        memory: &dyn Memory,
+        out: &mut Vec<Action>,
+    ) -> Result<(), Refusal> {
+        let invalid = Refusal::Nak(NakCode::InvalidRequest);
+        let recv = self.receives.front().copied();
+        if info.consumes_recv() && recv.is_none() {
+            return Err(Refusal::Rnr);
+        }
+        let (reth, offset) = match (self.message, p.ext.reth) {
+            (Some(Message::Write { reth, offset }), _) => (reth, offset),
+            (_, Some(reth)) => (reth, 0),
+            _ => return Err(invalid),
+        };
+        let total = offset + payload_len as u64;
+        let dma_len = u64::from(reth.dma_len);
+        let length_ok = if info.place.ends() {
+            total == dma_len
+        } else {
+            total < dma_len
+        };
+        if !length_ok || dma_len > MAX_MESSAGE {
+            return Err(invalid);
+        }
+        if info.place.starts()
+            && dma_len != 0
+            && !memory.check(reth.rkey, reth.va, dma_len, Access::RemoteWrite)
+        {
+            return Err(Refusal::Nak(NakCode::RemoteAccess));
+        }
+        if payload_len != 0 {
+            out.push(Action::Place {
+                target: Target::Memory {
+                    va: reth.va.wrapping_add(offset),
+                    rkey: reth.rkey,
+                },
+                len: payload_len as u32,
+            });
+        }
+        self.message = Some(Message::Write {
+            reth,
+            offset: total,
+        });
+        if info.place.ends() {
+            if let Some(recv) = recv.filter(|_| info.consumes_recv()) {
+                self.receives.pop_front();
+                self.complete_receive(recv, total, p, true, out);
+            }
+            self.message = None;
+            self.msn = self.msn.add(1);
+        }
+        self.epsn = self.epsn.add(1);
+        Ok(())
+    }
+
+    fn execute_read(&mut self, p: &PacketRepr, memory: &dyn Memory) -> Result<(), Refusal> {
+        let invalid = Refusal::Nak(NakCode::InvalidRequest);
+        let running = |r: &&Response| {
+            matches!(
+                r,
+                Response::Read {
+                    duplicate: false,
+                    ..
+                }
+            )
+        };
+        let outstanding = self.responses.iter().filter(running).count();
+        let Some(reth) = p.ext.reth else {
+            return Err(invalid);
+        };
+        let len = u64::from(reth.dma_len);
+        if outstanding >= usize::from(self.cfg.max_dest_rd_atomic) || len > MAX_MESSAGE {
+            return Err(invalid);
+        }
+        if len != 0 && !memory.check(reth.rkey, reth.va, len, Access::RemoteRead) {
+            return Err(Refusal::Nak(NakCode::RemoteAccess));
+        }
+        let count = self.cfg.mtu.packets(len);
+        self.msn = self.msn.add(1);
+        self.epsn = self.epsn.add(count);
+        self.executed.push_back(Executed {
+            psn: p.psn,
+            count,
+            reth,
+        });
+        if self.executed.len() > usize::from(self.cfg.max_dest_rd_atomic) {
+            self.executed.pop_front();
+        }
+        self.respond(p.psn, reth, count, false);
+        Ok(())
+    }
+
+    fn respond(&mut self, psn: Psn, reth: Reth, count: u32, duplicate: bool) {
+        self.responses.push_back(Response::Read {
+            psn,
+            reth,
+            index: 0,
+            count,
+            msn: self.msn,
+            duplicate,
+        });
+    }
+
+    fn duplicate(
+        &mut self,
+        p: &PacketRepr,
+        info: &OpcodeInfo,
+        memory: &dyn Memory,
+        out: &mut Vec<Action>,
+    ) {
+        if info.class != Class::ReadRequest {
+            self.acknowledge(self.epsn.sub(1));
+            return out.push(Action::Drop(DropReason::Duplicate));
+        }
+        let Some(reth) = p.ext.reth else { return };
+        let mtu = self.cfg.mtu.bytes();
+        let known = self.executed.iter().any(|e| {
+            let skip = p.psn.since(e.psn);
+            let offset = u64::from(skip) * u64::from(mtu);
+            skip < e.count
+                && reth.rkey == e.reth.rkey
+                && reth.va == e.reth.va.wrapping_add(offset)
+                && offset + u64::from(reth.dma_len) <= u64::from(e.reth.dma_len)
+        });
+        let len = u64::from(reth.dma_len);
+        let allowed = len == 0 || memory.check(reth.rkey, reth.va, len, Access::RemoteRead);
+        if !known || !allowed {
+            return out.push(Action::Drop(DropReason::DuplicateUnmatched));
+        }
+        let coming = self.responses.iter().any(|r| match r {
+            Response::Read {
+                psn, index, count, ..
+            } => {
+                let at = p.psn.since(*psn);
+                at >= *index && at < *count
+            }
+            Response::Answer { .. } => false,
+        });
+        // A legal requester cannot need more; a forged flood must not grow the queue.
+        let queued = self.responses.len();
+        let room = queued < 4 * usize::from(self.cfg.max_dest_rd_atomic) + 4;
+        if !coming && room {
+            self.respond(p.psn, reth, self.cfg.mtu.packets(len), true);
+        }
+        out.push(Action::Drop(DropReason::Duplicate));
+    }
+
+    /// Queue an ACK of everything up to `psn`, or widen the one at the end of the queue.
+    fn acknowledge(&mut self, psn: Psn) {
+        let now = self.msn;
+        if let Some(Response::Answer {
+            psn: p,
+            syndrome: Syndrome::Ack { .. },
+            msn,
+        }) = self.responses.back_mut()
+        {
+            *p = psn;
+            *msn = now;
+        } else {
+            self.answer(psn, Syndrome::ACK);
+        }
+    }
+
+    fn answer(&mut self, psn: Psn, syndrome: Syndrome) {
+        self.responses.push_back(Response::Answer {
+            psn,
+            syndrome,
+            msn: self.msn,
+        });
+    }
+
+    fn complete_receive(
+        &mut self,
+        recv: Recv,
+        byte_len: u64,
+        p: &PacketRepr,
+        write: bool,
+        out: &mut Vec<Action>,
+    ) {
+        out.push(Action::RecvComplete {
+            wr_id: recv.wr.wr_id,
+            status: Status::Success,
+            byte_len,
+            imm: p.ext.imm,
+            write,
+            solicited: p.se,
+        });
+    }
+
+    fn fail(&mut self, psn: Psn, code: NakCode, status: Status, out: &mut Vec<Action>) {
+        self.answer(psn, Syndrome::Nak(code));
+        if let Some(Message::Send { recv, .. }) = self.message.take() {
+            out.push(failed(&recv.wr, status));
+        }
+        out.push(Action::ToError);
+        self.flush_receives(out);
+    }
+
+    /// To ERR: flush the held receive, then the rest in order; queued responses still go out.
+    pub fn flush_receives(&mut self, out: &mut Vec<Action>) {
+        self.state = QpState::Err;
+        if let Some(Message::Send { recv, .. }) = self.message.take() {
+            out.push(failed(&recv.wr, Status::WrFlush));
+        }
+        let rest = self.receives.drain(..);
+        out.extend(rest.map(|r| failed(&r.wr, Status::WrFlush)));
+    }
+
+    /// Modify to ERR: as [`Responder::flush_receives`], and nothing is sent any more.
+    pub fn flush(&mut self, out: &mut Vec<Action>) {
+        self.flush_receives(out);
+        self.responses.clear();
+    }
+}
+
+fn failed(wr: &RecvWr, status: Status) -> Action {
+    Action::RecvComplete {
+        wr_id: wr.wr_id,
+        status,
+        byte_len: 0,
+        imm: None,
+        write: false,
+        solicited: false,
+    }
+}
