@@ -91,6 +91,7 @@ counters! {
     tx_naks "NAK frames (sequence, invalid, access, operational)";
     tx_rnr_naks "RNR NAK frames";
     tx_retransmits "Request packets sent again";
+    tx_messages "Send work requests completed with success";
     rx_frames "Frames from the wire";
     rx_bytes "Bytes of those frames";
     rx_drop_malformed "Dropped: not a well-formed RoCEv2 frame (L2, IP, UDP, length, pad, version)";

@@ -53,6 +53,8 @@ pub struct HostPortStats {
     pub payload_bytes: u64,
     pub first_payload_ps: u64,
     pub last_payload_ps: u64,
+    /// Time between the first and the last payload write in which the cards had nothing to do.
+    pub quiet_ps: u64,
     /// Most reads in flight.
     pub max_reads: usize,
 }
@@ -67,6 +69,8 @@ pub struct HostPort {
     write_budget_ps: u64,
     pub stats: HostPortStats,
     latency: LatencyLog,
+    /// Silence since the last payload write, ps.
+    silent_ps: u64,
 }
 
 /// Times from a stamp (doorbell accepted) to the last payload write that carries it.
@@ -125,7 +129,13 @@ impl HostPort {
             write_budget_ps: 0,
             stats: HostPortStats::default(),
             latency: LatencyLog::default(),
+            silent_ps: 0,
         }
+    }
+
+    /// Silence of the whole card that was jumped over.
+    pub fn silence(&mut self, ps: u64) {
+        self.silent_ps += ps;
     }
 
     /// True when no transaction is under way.
@@ -235,7 +245,10 @@ impl HostPort {
                     self.latency.add(stamp, now_ps / 1000);
                     if self.stats.payload_bytes == 0 {
                         self.stats.first_payload_ps = now_ps;
+                    } else {
+                        self.stats.quiet_ps += self.silent_ps;
                     }
+                    self.silent_ps = 0;
                     self.stats.payload_bytes += len as u64;
                     self.stats.last_payload_ps = now_ps;
                 }

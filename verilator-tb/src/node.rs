@@ -136,7 +136,10 @@ impl Node {
     }
     /// Jumps over silence.
     pub fn skip_to(&mut self, ps: u64) {
-        self.now_ps = self.now_ps.max(ps);
+        if ps > self.now_ps {
+            self.host.silence(ps - self.now_ps);
+            self.now_ps = ps;
+        }
     }
 
     pub fn wire_ps(&self, len: usize) -> u64 {

@@ -17,13 +17,15 @@ use metaroce_hdl_spec::{
     hostmsg::{Head, Kind, HEAD_BYTES, MAX_MSG},
     HOST_ABI_MAJOR, HOST_ABI_MINOR,
 };
+use anyhow::Context;
 use nix::sys::socket::{
     accept4, bind, listen, recvmsg, socket, AddressFamily, Backlog, ControlMessageOwned, MsgFlags, SockFlag, SockType,
     UnixAddr,
 };
 use serde::Serialize;
 use std::{
-    io,
+    fs::File,
+    io::{self, Write},
     os::fd::{AsRawFd, FromRawFd, OwnedFd, RawFd},
     path::{Path, PathBuf},
     sync::{
@@ -45,6 +47,8 @@ pub struct ServerConfig {
     pub trace: Option<PathBuf>,
     /// Use process_vm_* where the kernel allows it.
     pub direct_dma: bool,
+    /// File for what happens (clients that come, leave, are refused); None = stderr.
+    pub log: Option<PathBuf>,
 }
 
 /// What one card did, for tables and JSON.
@@ -108,6 +112,29 @@ impl Control {
     pub fn now_ns(&self) -> u64 {
         self.shared.target_ps.load(Ordering::SeqCst) / 1000
     }
+    /// Counters and totals of every card as they are now (takes up to a few slices).
+    pub fn reports(&self) -> Vec<CardReport> {
+        let s = &self.shared;
+        for slot in &s.slots {
+            slot.lock().expect("no panics while locked").want_report = true;
+        }
+        let mut v = vec![];
+        for slot in &s.slots {
+            for _ in 0..2000 {
+                let r = slot.lock().expect("no panics while locked").report.take();
+                if r.is_some() || s.stop.load(Ordering::SeqCst) {
+                    v.extend(r);
+                    break;
+                }
+                thread::sleep(Duration::from_millis(5));
+            }
+        }
+        v
+    }
+    /// Starts (Some) or ends a capture of the wire.
+    pub fn capture(&self, path: Option<PathBuf>) {
+        *self.shared.capture.lock().expect("no panics while locked") = Some(path);
+    }
 }
 
 struct Shared {
@@ -119,6 +146,22 @@ struct Shared {
     ids: Vec<CardId>,
     hw: &'static Config,
     direct: bool,
+    log: Option<Mutex<File>>,
+    /// A wish to start or end a capture.
+    capture: Mutex<Option<Option<PathBuf>>>,
+}
+
+impl Shared {
+    fn log(&self, line: std::fmt::Arguments) {
+        match &self.log {
+            // A full disk must not end the simulation.
+            Some(f) => {
+                let t = self.target_ps.load(Ordering::Relaxed) / 1000;
+                let _ = writeln!(f.lock().expect("no panics while locked"), "{t} ns: {line}");
+            }
+            None => eprintln!("metaroce: {line}"),
+        }
+    }
 }
 
 /// What a card's thread and the leader exchange between slices.
@@ -131,6 +174,8 @@ struct Slot {
     next_event: Option<u64>,
     now_ps: u64,
     fds: Vec<RawFd>,
+    want_report: bool,
+    report: Option<CardReport>,
 }
 
 struct Hello {
@@ -168,7 +213,6 @@ impl SpinBarrier {
 
 /// Listens at `path`; an old socket file that nobody serves is replaced.
 fn listen_at(path: &Path) -> anyhow::Result<OwnedFd> {
-    use anyhow::Context;
     let fd = socket(AddressFamily::Unix, SockType::SeqPacket, SockFlag::SOCK_CLOEXEC | SockFlag::SOCK_NONBLOCK, None)?;
     let addr = UnixAddr::new(path).with_context(|| {
         format!("{} is too long for a unix socket (107 bytes at most); set METAROCE_RUN_DIR to a shorter folder", path.display())
@@ -203,6 +247,11 @@ pub fn serve(cfg: &ServerConfig, ready: impl FnOnce(Control)) -> anyhow::Result<
         ids: sim.ids.clone(),
         hw: sim.hw,
         direct: cfg.direct_dma,
+        log: match &cfg.log {
+            Some(p) => Some(Mutex::new(File::create(p).with_context(|| format!("can't write {} (is the disk full?)", p.display()))?)),
+            None => None,
+        },
+        capture: Mutex::new(None),
     });
     ready(Control { shared: shared.clone() });
 
@@ -338,12 +387,17 @@ fn slice(k: usize, node: &mut Node, shared: &Shared, target: u64) {
         }
     }
     let fds = clients(node).clients.values().map(Client::fd).collect();
+    let wanted = std::mem::take(&mut shared.slots[k].lock().expect("no panics while locked").want_report);
+    let made = wanted.then(|| report(k, node));
     let mut s = shared.slots[k].lock().expect("no panics while locked");
     s.out.append(&mut node.sent);
     s.idle = idle;
     s.next_event = node.next_event_ps();
     s.now_ps = node.now_ps;
     s.fds = fds;
+    if made.is_some() {
+        s.report = made;
+    }
 }
 
 /// Messages, register reads, neighbours, and clients that have gone.
@@ -383,13 +437,13 @@ fn serve_clients(node: &mut Node, shared: &Shared) {
         let r = admin_command(node, cmd::op::TEARDOWN, pasid as u32, &mut b);
         let c = clients(node).clients.remove(&pasid).expect("it was there");
         shared.clients.fetch_sub(1, Ordering::SeqCst);
-        eprintln!(
-            "metaroce: client {} (pid {}) left: {}{}",
+        shared.log(format_args!(
+            "client {} (pid {}) left: {}{}",
             c.name,
             c.pid,
             c.dead.as_deref().unwrap_or(""),
             if r == 0 { String::new() } else { format!("; TEARDOWN answered {r}") }
-        );
+        ));
     }
 }
 
@@ -398,7 +452,7 @@ fn join(node: &mut Node, shared: &Shared, fd: OwnedFd, pid: i32, h: Hello) {
         let m = message(&Head { status: status as u16, ..Head::new(Kind::HelloAck) }, why.as_bytes());
         // SAFETY: buffer and length belong together.
         unsafe { libc::send(fd.as_raw_fd(), m.as_ptr().cast(), m.len(), libc::MSG_NOSIGNAL) };
-        eprintln!("metaroce: refused client {} (pid {pid}): {why}", h.name);
+        shared.log(format_args!("refused client {} (pid {pid}): {why}", h.name));
     };
     let mem = clients(node);
     let Some(pasid) = (1..64u16).find(|p| !mem.clients.contains_key(p)) else {
@@ -410,7 +464,7 @@ fn join(node: &mut Node, shared: &Shared, fd: OwnedFd, pid: i32, h: Hello) {
     };
     let mut c = Client::new(pasid, pid, h.name, fd, arena, shared.direct);
     let way = if c.direct() { "direct" } else { "through its agent" };
-    eprintln!("metaroce: client {} (pid {pid}) opened {} as PASID {pasid}, DMA {way}", c.name, shared.hw.name);
+    shared.log(format_args!("client {} (pid {pid}) opened {} as PASID {pasid}, DMA {way}", c.name, shared.hw.name));
     c.send(&Head { pasid: pasid as u32, ..Head::new(Kind::HelloAck) }, &[]);
     mem.clients.insert(pasid, c);
     shared.clients.fetch_add(1, Ordering::SeqCst);
@@ -447,6 +501,12 @@ impl Leader {
             drop(slots);
         }
         self.accept(shared);
+        if let Some(wish) = shared.capture.lock().expect("no panics while locked").take() {
+            self.fabric.finish();
+            if let Some(Err(e)) = wish.map(|p| self.fabric.record(&p)) {
+                shared.log(format_args!("capture: {e:#}"));
+            }
+        }
         shared.target_ps.store(target, Ordering::Release);
     }
 
@@ -475,15 +535,15 @@ impl Leader {
                 Ok((card, pid, h)) if card < shared.slots.len() => {
                     shared.slots[card].lock().expect("no panics while locked").joining.push((fd, pid, h));
                 }
-                Ok((card, pid, _)) => refuse(&fd, pid, libc::ENODEV, &format!("there is no card {card}")),
-                Err(e) => refuse(&fd, 0, libc::EPROTO, &e.to_string()),
+                Ok((card, pid, _)) => refuse(shared, &fd, pid, libc::ENODEV, &format!("there is no card {card}")),
+                Err(e) => refuse(shared, &fd, 0, libc::EPROTO, &e.to_string()),
             }
         }
     }
 }
 
-fn refuse(fd: &OwnedFd, pid: i32, status: i32, why: &str) {
-    eprintln!("metaroce: refused a connection (pid {pid}): {why}");
+fn refuse(shared: &Shared, fd: &OwnedFd, pid: i32, status: i32, why: &str) {
+    shared.log(format_args!("refused a connection (pid {pid}): {why}"));
     let m = message(&Head { status: status as u16, ..Head::new(Kind::HelloAck) }, why.as_bytes());
     // SAFETY: buffer and length belong together.
     unsafe { libc::send(fd.as_raw_fd(), m.as_ptr().cast(), m.len(), libc::MSG_NOSIGNAL | libc::MSG_DONTWAIT) };
@@ -524,14 +584,12 @@ fn hello(fd: &OwnedFd) -> io::Result<(usize, i32, Hello)> {
     Ok((h.arg as usize, cred.pid(), Hello { arena, base: h.addr, name }))
 }
 
-fn finish(k: usize, mut node: Node) -> CardReport {
+/// Counters and totals; latencies since the last report.
+fn report(k: usize, node: &mut Node) -> CardReport {
     let latency = percentiles(node.host.take_latencies());
     let counters = node.counters().into_iter().map(|(n, v)| (n.to_string(), v)).collect();
     let (cycles, host) = (node.cycles, node.host.stats);
-    let mem = clients(&mut node);
-    for c in mem.clients.values_mut() {
-        c.send(&Head::new(Kind::Goodbye), b"the simulator was stopped");
-    }
+    let mem = clients(node);
     CardReport {
         card: k,
         cycles,
@@ -542,4 +600,12 @@ fn finish(k: usize, mut node: Node) -> CardReport {
         refused_accesses: mem.clients.values().map(|c| c.refused).sum(),
         clients: mem.clients.values().map(|c| c.name.clone()).collect(),
     }
+}
+
+fn finish(k: usize, mut node: Node) -> CardReport {
+    let r = report(k, &mut node);
+    for c in clients(&mut node).clients.values_mut() {
+        c.send(&Head::new(Kind::Goodbye), b"the simulator was stopped");
+    }
+    r
 }

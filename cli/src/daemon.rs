@@ -1,0 +1,232 @@
+//! Cards in the background, for the user's own shell: `up`, `env`, `status`, `stats`, `pcap`, `down`.
+//!
+//! The background process answers one-line requests on a unix socket `ctl.sock` in its tree.
+
+use crate::{
+    report,
+    rundir::{background_root, new_run, Root},
+    session::sim_config,
+    SimArgs,
+};
+use anyhow::{bail, Context, Result};
+use metaroce_tb::server::{serve as serve_sim, CardReport, Control, ServerConfig};
+use std::{
+    fs::{self, File},
+    io::{BufRead, BufReader, Read, Write},
+    os::unix::{
+        net::{UnixListener, UnixStream},
+        process::CommandExt,
+    },
+    path::{Path, PathBuf},
+    process::{Command, Stdio},
+    time::{Duration, Instant},
+};
+
+fn ctl(root: &Path) -> PathBuf {
+    root.join("ctl.sock")
+}
+
+/// Asks the background process; Err when there is none.
+fn ask(request: &str) -> Result<String> {
+    let root = background_root();
+    let mut s = UnixStream::connect(ctl(&root)).context("no cards in the background (metaroce up starts them)")?;
+    s.set_read_timeout(Some(Duration::from_secs(30)))?;
+    writeln!(s, "{request}")?;
+    let mut answer = String::new();
+    s.read_to_string(&mut answer).context("the background process did not answer; `metaroce down` ends it")?;
+    match answer.strip_prefix("error ") {
+        Some(e) => bail!("{}", e.trim()),
+        None => Ok(answer),
+    }
+}
+
+fn running() -> bool {
+    UnixStream::connect(ctl(&background_root())).is_ok()
+}
+
+/// Starts the background process unless it runs.
+fn ensure(a: &SimArgs) -> Result<bool> {
+    if running() {
+        return Ok(false);
+    }
+    let root = background_root();
+    let _ = fs::remove_dir_all(&root);
+    Root::at(root.clone(), true)?.populate(a.cards as usize)?;
+    let log = root.join("up.log");
+    let f = File::create(&log).with_context(|| format!("can't write {}", log.display()))?;
+    let mut c = Command::new(std::env::current_exe()?);
+    c.arg("serve").arg("--root").arg(&root).args(["--cards", &a.cards.to_string()]);
+    for (flag, ppm) in [("--loss", a.loss), ("--dup", a.dup), ("--reorder", a.reorder), ("--corrupt", a.corrupt)] {
+        c.args([flag, &format!("{}%", ppm as f64 / 10_000.0)]);
+    }
+    for (flag, v) in [("--seed", a.seed), ("--delay", a.delay), ("--rate", a.rate), ("--host-latency", a.host_latency)] {
+        c.args([flag, &v.to_string()]);
+    }
+    if a.agent_dma {
+        c.arg("--agent-dma");
+    }
+    c.stdin(Stdio::null()).stdout(f.try_clone()?).stderr(f);
+    // SAFETY: setsid is async-signal-safe; the process leaves this terminal.
+    unsafe {
+        c.pre_exec(|| {
+            libc::setsid();
+            Ok(())
+        })
+    };
+    let mut child = c.spawn().context("can't start the background process")?;
+    let begun = Instant::now();
+    while !running() {
+        if let Some(st) = child.try_wait()? {
+            let text = fs::read_to_string(&log).unwrap_or_default();
+            bail!("the background process ended ({st}): {}", text.trim());
+        }
+        if begun.elapsed() > Duration::from_secs(60) {
+            bail!("the cards did not start within 60 s; see {}", log.display());
+        }
+        std::thread::sleep(Duration::from_millis(10));
+    }
+    Ok(true)
+}
+
+pub fn up(a: &SimArgs) -> Result<u8> {
+    if ensure(a)? {
+        println!("metaroce: {} card(s) up: metaroce0..{}. Next: eval \"$(metaroce env)\"", a.cards, a.cards - 1);
+    } else {
+        println!("metaroce: already up (options of a running set can't change: metaroce down first)");
+    }
+    Ok(0)
+}
+
+pub fn env(a: &SimArgs) -> Result<u8> {
+    ensure(a)?;
+    let root = Root::at(background_root(), true)?;
+    for (k, v) in root.environment()? {
+        println!("export {k}='{}'", v.replace('\'', r"'\''"));
+    }
+    println!("# cards are up; `metaroce down` stops them");
+    Ok(0)
+}
+
+pub fn down() -> Result<u8> {
+    let root = background_root();
+    if running() {
+        ask("stop")?;
+        let begun = Instant::now();
+        while running() && begun.elapsed() < Duration::from_secs(20) {
+            std::thread::sleep(Duration::from_millis(20));
+        }
+        println!("metaroce: down");
+    } else {
+        println!("metaroce: no cards in the background");
+    }
+    let _ = fs::remove_dir_all(&root);
+    Ok(0)
+}
+
+pub fn status(json: bool) -> Result<u8> {
+    if !running() {
+        if json {
+            println!("{{\"running\": false}}");
+        } else {
+            println!("metaroce: no cards in the background");
+        }
+        return Ok(3);
+    }
+    let v: serde_json::Value = serde_json::from_str(&ask("status")?)?;
+    if json {
+        println!("{v}");
+    } else {
+        println!(
+            "metaroce: up; {} card(s), {} open device context(s), {:.3} ms of card time; tree {}",
+            v["cards"], v["clients"], v["card_time_ns"].as_f64().unwrap_or(0.0) / 1e6, background_root().display()
+        );
+    }
+    Ok(0)
+}
+
+pub fn stats(json: bool) -> Result<u8> {
+    let text = ask("stats")?;
+    let v: Vec<serde_json::Value> = serde_json::from_str(&text)?;
+    if json {
+        println!("{text}");
+        return Ok(0);
+    }
+    for card in v {
+        println!("metaroce{}", card["card"]);
+        for c in card["counters"].as_array().into_iter().flatten() {
+            if c[1].as_u64() != Some(0) {
+                println!("  {:<22}{:>14}", c[0].as_str().unwrap_or("?"), c[1]);
+            }
+        }
+    }
+    Ok(0)
+}
+
+pub fn pcap(file: &Path, seconds: Option<u64>) -> Result<u8> {
+    let full = std::path::absolute(file)?;
+    ask(&format!("pcap {}", full.display()))?;
+    eprintln!("metaroce: capturing to {} ({})", full.display(), seconds.map_or("Ctrl-C stops".into(), |s| format!("{s} s")));
+    let stop = std::sync::Arc::new(std::sync::atomic::AtomicBool::new(false));
+    for s in [libc::SIGINT, libc::SIGTERM] {
+        signal_hook::flag::register(s, stop.clone())?;
+    }
+    let begun = Instant::now();
+    while !stop.load(std::sync::atomic::Ordering::SeqCst) && seconds.is_none_or(|s| begun.elapsed().as_secs() < s) {
+        std::thread::sleep(Duration::from_millis(50));
+    }
+    ask("pcap")?;
+    Ok(0)
+}
+
+/// The background process: the simulator, and a thread that answers requests.
+pub fn serve(a: &SimArgs, root: &Path) -> Result<u8> {
+    let dir = new_run()?;
+    let path = ctl(root);
+    let listener = UnixListener::bind(&path).with_context(|| format!("can't make {}", path.display()))?;
+    let cfg = ServerConfig {
+        sim: sim_config(a),
+        socket: root.join("cardd.sock"),
+        pcap: None,
+        trace: None,
+        direct_dma: !a.agent_dma,
+        log: Some(dir.join("sim.log")),
+    };
+    let cards = a.cards;
+    let r = serve_sim(&cfg, move |c| {
+        std::thread::spawn(move || {
+            for s in listener.incoming().flatten() {
+                let _ = answer(s, &c, cards);
+            }
+        });
+    })?;
+    report::write_json(&dir, &r, &["up".to_string()], None)?;
+    let _ = fs::remove_file(path);
+    Ok(0)
+}
+
+fn answer(mut s: UnixStream, c: &Control, cards: u8) -> Result<()> {
+    s.set_read_timeout(Some(Duration::from_secs(2)))?;
+    let mut line = String::new();
+    BufReader::new(s.try_clone()?).take(4096).read_line(&mut line)?;
+    let line = line.trim();
+    match line.split_once(' ').unwrap_or((line, "")) {
+        ("status", _) => writeln!(
+            s,
+            "{}",
+            serde_json::json!({"running": true, "cards": cards, "clients": c.clients(), "card_time_ns": c.now_ns()})
+        )?,
+        ("stats", _) => {
+            let v: Vec<CardReport> = c.reports();
+            writeln!(s, "{}", serde_json::to_string(&v)?)?;
+        }
+        ("pcap", "") => c.capture(None),
+        ("pcap", p) => match File::create(p) {
+            Ok(_) => c.capture(Some(p.into())),
+            Err(e) => writeln!(s, "error can't write {p}: {e}")?,
+        },
+        ("stop", _) => c.stop(),
+        ("", _) => {}
+        (x, _) => writeln!(s, "error unknown request {x:?}")?,
+    }
+    Ok(())
+}

@@ -1,0 +1,188 @@
+//! Runs an unmodified perftest tool as server on card 0 and as client on card 1.
+
+use crate::{
+    report,
+    session::{exit_code, Session},
+    SimArgs,
+};
+use anyhow::{bail, Context, Result};
+use std::{
+    fs::File,
+    io::{BufRead, BufReader},
+    net::TcpListener,
+    path::Path,
+    process::{Child, Stdio},
+    thread::sleep,
+    time::{Duration, Instant},
+};
+
+const DEFAULT_TOOL: &str = "ib_write_bw";
+/// A default that finishes in seconds at simulation speed.
+const DEFAULT_ARGS: [&str; 4] = ["-s", "65536", "-n", "100"];
+
+/// Splits `[TOOL] [ARGS]`: the first word is the tool when it does not start with '-'.
+fn split(args: &[String]) -> (String, Vec<String>) {
+    match args.split_first() {
+        Some((t, rest)) if !t.starts_with('-') => (t.clone(), rest.to_vec()),
+        _ => (DEFAULT_TOOL.into(), args.to_vec()),
+    }
+}
+
+/// A TCP port for the tool's own rendezvous, so that two runs at once don't meet.
+fn free_port() -> Result<u16> {
+    Ok(TcpListener::bind("127.0.0.1:0").context("no free TCP port on 127.0.0.1")?.local_addr()?.port())
+}
+
+/// Iterations: perftest's default of 1000 or 5000 takes long at simulation speed.
+fn with_defaults(tool: &str, mut args: Vec<String>) -> Vec<String> {
+    let has = |args: &[String], short: &str, long: &str| {
+        args.iter().any(|a| a == long || a.starts_with(&format!("{long}=")) || (a.starts_with(short) && !a.starts_with("--")))
+    };
+    if tool == DEFAULT_TOOL && args.is_empty() {
+        args.extend(DEFAULT_ARGS.map(String::from));
+    } else if !has(&args, "-n", "--iters") && !has(&args, "-D", "--duration") {
+        args.extend(["-n".into(), "100".into()]);
+    }
+    args
+}
+
+pub fn run(a: &SimArgs, timeout: u64, args: &[String]) -> Result<u8> {
+    let (tool, given) = split(args);
+    for bad in ["-d", "--ib-dev", "-R", "--rdma_cm"] {
+        if given.iter().any(|x| x == bad) {
+            bail!(match bad {
+                "-R" | "--rdma_cm" =>
+                    "-R needs rdma_cm, which finds cards through the kernel: a simulated card can't be used with it. Leave -R away",
+                _ => "the devices are chosen here (server metaroce0, client metaroce1). For other set-ups use `metaroce shell`",
+            });
+        }
+    }
+    let args = with_defaults(&tool, given);
+    let port = if args.iter().any(|x| x == "-p" || x.starts_with("--port")) { None } else { Some(free_port()?) };
+    let s = Session::start(a)?;
+    let r = both(&s, &tool, &args, port, timeout);
+    let interrupted = s.interrupted.load(std::sync::atomic::Ordering::SeqCst);
+    let (rep, dir) = s.finish()?;
+    let mtu = mtu_of(&dir.join("client.out"));
+    let cmd: Vec<String> = [tool.clone()].into_iter().chain(args).collect();
+    report::write_json(&dir, &rep, &cmd, mtu)?;
+    let code = match r? {
+        Some(c) => c,
+        None if interrupted => 130,
+        None => 124,
+    };
+    if code == 0 {
+        report::print(&rep, mtu);
+    } else {
+        eprintln!("metaroce: {tool} failed with status {code}; server output: {}", dir.join("server.out").display());
+        show_tail(&dir.join("server.out"));
+    }
+    println!("  results: {}", dir.display());
+    Ok(code)
+}
+
+/// Starts both sides; the client's output is shown and kept.
+fn both(s: &Session, tool: &str, args: &[String], port: Option<u16>, timeout: u64) -> Result<Option<u8>> {
+    let side = |dev: &str, peer: Option<&str>| {
+        let mut c: Vec<String> = vec![tool.into(), "-d".into(), dev.into()];
+        c.extend(args.iter().cloned());
+        if let Some(p) = port {
+            c.extend(["-p".into(), p.to_string()]);
+        }
+        c.extend(peer.map(String::from));
+        c
+    };
+    let out = s.dir.join("server.out");
+    let f = File::create(&out).with_context(|| format!("can't write {} (is the disk full?)", out.display()))?;
+    let mut server = s
+        .command(&side("metaroce0", None))?
+        .stdin(Stdio::null())
+        .stdout(f.try_clone()?)
+        .stderr(f)
+        .spawn()
+        .with_context(|| format!("can't start {tool}"))?;
+    if !listening(&mut server, port)? {
+        return Ok(Some(server.wait().map(|st| exit_code(&st)).unwrap_or(1)));
+    }
+    let mut client = s
+        .command(&side("metaroce1", Some("127.0.0.1")))?
+        .stdin(Stdio::null())
+        .stdout(Stdio::piped())
+        .spawn()
+        .with_context(|| format!("can't start {tool}"))?;
+    let pipe = client.stdout.take().expect("it was asked for");
+    let copy = s.dir.join("client.out");
+    let shown = std::thread::spawn(move || show(pipe, &copy));
+    let st = s.wait_all(&mut [server, client], Some(Duration::from_secs(timeout)))?;
+    let _ = shown.join();
+    Ok(st.map(|v| v.iter().map(exit_code).max().unwrap_or(1)))
+}
+
+/// Waits until the server listens (its TCP port appears), or has ended.
+fn listening(server: &mut Child, port: Option<u16>) -> Result<bool> {
+    let begun = Instant::now();
+    loop {
+        if server.try_wait()?.is_some() {
+            return Ok(false);
+        }
+        let up = match port {
+            // Looking at the kernel's table does not disturb the server, which serves one connection.
+            Some(p) => std::fs::read_to_string("/proc/net/tcp").unwrap_or_default().lines().chain(
+                std::fs::read_to_string("/proc/net/tcp6").unwrap_or_default().lines()).any(|l| {
+                    let mut w = l.split_whitespace();
+                    w.nth(1).is_some_and(|a| a.ends_with(&format!(":{p:04X}"))) && w.nth(1) == Some("0A")
+                }),
+            None => begun.elapsed() > Duration::from_secs(2),
+        };
+        if up {
+            return Ok(true);
+        }
+        if begun.elapsed() > Duration::from_secs(60) {
+            bail!("the server did not listen within 60 s");
+        }
+        sleep(Duration::from_millis(10));
+    }
+}
+
+fn show(pipe: impl std::io::Read, copy: &Path) {
+    use std::io::Write;
+    let mut f = File::create(copy).ok();
+    for l in BufReader::new(pipe).lines().map_while(|l| l.ok()) {
+        println!("{l}");
+        if let Some(f) = &mut f {
+            let _ = writeln!(f, "{l}");
+        }
+    }
+}
+
+fn show_tail(p: &Path) {
+    let text = std::fs::read_to_string(p).unwrap_or_default();
+    let lines: Vec<&str> = text.lines().collect();
+    for l in &lines[lines.len().saturating_sub(8)..] {
+        eprintln!("  | {l}");
+    }
+}
+
+/// perftest prints " Mtu             : 4096[B]".
+fn mtu_of(p: &Path) -> Option<u32> {
+    let text = std::fs::read_to_string(p).ok()?;
+    let l = text.lines().find(|l| l.trim_start().starts_with("Mtu"))?;
+    l.split(':').nth(1)?.trim().split('[').next()?.parse().ok()
+}
+
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    fn v(s: &str) -> Vec<String> {
+        s.split_whitespace().map(String::from).collect()
+    }
+    #[test]
+    fn arguments() {
+        assert_eq!(split(&v("-s 64")), ("ib_write_bw".into(), v("-s 64")));
+        assert_eq!(split(&v("ib_read_lat -s 64")), ("ib_read_lat".into(), v("-s 64")));
+        assert_eq!(with_defaults("ib_read_bw", v("-s 64")), v("-s 64 -n 100"));
+        assert_eq!(with_defaults("ib_read_bw", v("-n5")), v("-n5"));
+        assert_eq!(with_defaults("ib_write_bw", v("")), v("-s 65536 -n 100"));
+    }
+}

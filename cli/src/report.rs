@@ -1,0 +1,108 @@
+//! Tables in card time, and result.json.
+
+use anyhow::{Context, Result};
+use metaroce_tb::server::Report;
+use serde::Serialize;
+use std::{fs, path::Path};
+
+/// Frame bytes on the wire that are not payload, per full RoCEv2 packet over IPv4: Ethernet 14, IPv4 20, UDP 8, BTH 12,
+/// ICRC 4, FCS 4, preamble 8, gap 12.
+const OVERHEAD: f64 = 82.0;
+
+/// Figures of one direction of a run, in card time.
+#[derive(Debug, Clone, Serialize)]
+pub struct Flow {
+    pub receiver: usize,
+    pub payload_bytes: u64,
+    pub goodput_gbps: f64,
+    /// Share of what the wire can carry at this path MTU, percent.
+    pub of_wire_limit: Option<f64>,
+    pub messages_per_s: f64,
+    pub p50_ns: Option<u32>,
+    pub p99_ns: Option<u32>,
+    pub retransmits: u64,
+    pub drops: u64,
+    /// Share of the transfer in which the card waited for host programs, percent.
+    pub host_limited: f64,
+}
+
+fn counter(r: &Report, card: usize, name: &str) -> u64 {
+    r.cards[card].counters.iter().find(|(n, _)| n == name).map_or(0, |(_, v)| *v)
+}
+
+/// One flow per card that received payload.
+pub fn flows(r: &Report, mtu: Option<u32>) -> Vec<Flow> {
+    let mut v = vec![];
+    for c in &r.cards {
+        let h = &c.host;
+        let ns = (h.last_payload_ps.saturating_sub(h.first_payload_ps)) as f64 / 1000.0;
+        if h.payload_bytes == 0 || ns <= 0.0 {
+            continue;
+        }
+        let goodput = h.payload_bytes as f64 * 8.0 / ns;
+        let rate = r.config.fabric.rate_mbps as f64 / 1000.0;
+        let drops: u64 = c.counters.iter().filter(|(n, _)| n.starts_with("rx_drop")).map(|(_, v)| v).sum();
+        let others = (0..r.cards.len()).filter(|k| *k != c.card);
+        let messages: u64 = others.clone().map(|k| counter(r, k, "tx_messages")).sum();
+        v.push(Flow {
+            receiver: c.card,
+            payload_bytes: h.payload_bytes,
+            goodput_gbps: goodput,
+            of_wire_limit: mtu.map(|m| 100.0 * goodput / (rate * m as f64 / (m as f64 + OVERHEAD))),
+            messages_per_s: messages as f64 / ns * 1e9,
+            p50_ns: c.latency_ns.map(|l| l.p50),
+            p99_ns: c.latency_ns.map(|l| l.p99),
+            retransmits: others.map(|k| counter(r, k, "tx_retransmits")).sum(),
+            drops,
+            host_limited: 100.0 * h.quiet_ps as f64 / 1000.0 / ns,
+        });
+    }
+    v
+}
+
+/// The table after a perftest run.
+pub fn print(r: &Report, mtu: Option<u32>) {
+    let dash = || "-".to_string();
+    println!("\nCard time (simulated clock; the tool's own figures above are wall time of this machine):");
+    println!(
+        "  {:<12}{:>12}{:>10}{:>14}{:>12}{:>12}{:>12}{:>8}{:>13}",
+        "into", "goodput", "of limit", "messages/s", "p50", "p99", "resent", "drops", "host-limited"
+    );
+    for f in flows(r, mtu) {
+        println!(
+            "  {:<12}{:>12}{:>10}{:>14}{:>12}{:>12}{:>12}{:>8}{:>13}",
+            format!("metaroce{}", f.receiver),
+            format!("{:.2} Gb/s", f.goodput_gbps),
+            f.of_wire_limit.map_or_else(dash, |p| format!("{p:.1} %")),
+            format!("{:.0}", f.messages_per_s),
+            f.p50_ns.map_or_else(dash, |n| format!("{n} ns")),
+            f.p99_ns.map_or_else(dash, |n| format!("{n} ns")),
+            f.retransmits,
+            f.drops,
+            format!("{:.0} %", f.host_limited),
+        );
+    }
+    let total: u64 = r.cards.iter().map(|c| c.cycles).sum();
+    println!(
+        "  {:.3} ms of card time; {} cycles of {} cards at {:.0} k cycles per wall second and card",
+        r.card_time_ns as f64 / 1e6,
+        total,
+        r.cards.len(),
+        total as f64 / r.cards.len() as f64 / r.busy_s.max(1e-9) / 1000.0
+    );
+}
+
+#[derive(Serialize)]
+struct Result_<'a> {
+    command: &'a [String],
+    mtu: Option<u32>,
+    flows: Vec<Flow>,
+    report: &'a Report,
+}
+
+/// Writes result.json into the run's folder.
+pub fn write_json(dir: &Path, r: &Report, cmd: &[String], mtu: Option<u32>) -> Result<()> {
+    let p = dir.join("result.json");
+    let text = serde_json::to_string_pretty(&Result_ { command: cmd, mtu, flows: flows(r, mtu), report: r })?;
+    fs::write(&p, text + "\n").with_context(|| format!("can't write {} (is the disk full?)", p.display()))
+}

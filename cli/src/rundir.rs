@@ -1,0 +1,164 @@
+//! Where things lie: build products, the folder of a run, the temporary tree that makes cards visible.
+
+use anyhow::{bail, Context, Result};
+use metaroce::tree::{build_tree, CardInfo};
+use metaroce_tb::sim::CardId;
+use std::{
+    env, fs,
+    os::unix::fs::{symlink, DirBuilderExt},
+    path::{Path, PathBuf},
+};
+
+/// Suffix of the provider library for the private ABI of libibverbs 34..56.
+const PROVIDER_SUFFIXES: [&str; 5] = ["34", "57", "59", "64", "65"];
+
+/// The two libraries that programs load, beside this executable.
+pub struct Libraries {
+    pub provider: PathBuf,
+    pub shim: PathBuf,
+}
+
+impl Libraries {
+    pub fn find() -> Result<Libraries> {
+        let exe = env::current_exe().context("where is this program?")?;
+        let dir = exe.parent().expect("an executable has a folder");
+        let need = |name: &str| {
+            let p = dir.join(name);
+            if p.exists() {
+                Ok(p)
+            } else {
+                bail!("{} is missing: start with ./metaroce, which builds it", p.display())
+            }
+        };
+        Ok(Libraries { provider: need("libmetaroce.so")?, shim: need("libmetaroce_shim.so")? })
+    }
+}
+
+/// Folder for results: `$METAROCE_RUN_DIR`, else `target/metaroce` beside the build, else below the current folder.
+pub fn results() -> PathBuf {
+    if let Some(d) = env::var_os("METAROCE_RUN_DIR") {
+        return d.into();
+    }
+    let exe = env::current_exe().ok();
+    // target/release/metaroce
+    match exe.as_deref().and_then(Path::parent).and_then(Path::parent) {
+        Some(t) if t.join("CACHEDIR.TAG").exists() => t.join("metaroce"),
+        _ => PathBuf::from("target/metaroce"),
+    }
+}
+
+/// A new numbered folder for a run; two runs at once get two.
+pub fn new_run() -> Result<PathBuf> {
+    let base = results();
+    fs::create_dir_all(&base).with_context(|| format!("can't make {}", base.display()))?;
+    let mut n = fs::read_dir(&base)?
+        .filter_map(|e| e.ok()?.file_name().to_str()?.parse::<u64>().ok())
+        .max()
+        .unwrap_or(0);
+    loop {
+        n += 1;
+        let d = base.join(n.to_string());
+        match fs::create_dir(&d) {
+            Ok(()) => return Ok(d),
+            Err(e) if e.kind() == std::io::ErrorKind::AlreadyExists => {}
+            Err(e) => bail!("can't make {}: {e} (is the disk full?)", d.display()),
+        }
+    }
+}
+
+/// Temporary folder with the tree that the launch shim shows; removed when dropped. It lies in a short path, because
+/// a unix socket's name holds 107 bytes.
+pub struct Root {
+    pub path: PathBuf,
+    keep: bool,
+}
+
+/// Base of temporary trees: `$XDG_RUNTIME_DIR`, else `/tmp`.
+pub fn runtime_base() -> PathBuf {
+    env::var_os("XDG_RUNTIME_DIR").map(PathBuf::from).filter(|p| p.is_dir()).unwrap_or_else(|| PathBuf::from("/tmp"))
+}
+
+/// Tree of the cards in the background of this user.
+pub fn background_root() -> PathBuf {
+    // SAFETY: no arguments, can't fail.
+    runtime_base().join(format!("metaroce-up-{}", unsafe { libc::getuid() }))
+}
+
+impl Root {
+    pub fn temporary() -> Result<Root> {
+        let path = runtime_base().join(format!("metaroce-{}", std::process::id()));
+        let _ = fs::remove_dir_all(&path);
+        Root::at(path, false)
+    }
+    pub fn at(path: PathBuf, keep: bool) -> Result<Root> {
+        fs::DirBuilder::new()
+            .recursive(true)
+            .mode(0o700)
+            .create(&path)
+            .with_context(|| format!("can't make {}", path.display()))?;
+        Ok(Root { path, keep })
+    }
+    pub fn socket(&self) -> PathBuf {
+        self.path.join("cardd.sock")
+    }
+    /// Builds the device tree and links the provider under every name that libibverbs may ask for.
+    pub fn populate(&self, cards: usize) -> Result<()> {
+        let libs = Libraries::find()?;
+        let infos: Vec<CardInfo> = (0..cards).map(|k| info(&CardId::new(k))).collect();
+        build_tree(&self.path, &infos, Path::new("/sys"))
+            .with_context(|| format!("can't build the device tree in {}", self.path.display()))?;
+        for s in PROVIDER_SUFFIXES {
+            let link = self.path.join(format!("lib/libmetaroce-rdmav{s}.so"));
+            let _ = fs::remove_file(&link);
+            symlink(&libs.provider, &link).with_context(|| format!("can't link {}", link.display()))?;
+        }
+        Ok(())
+    }
+    /// Environment of a program that is to see the cards.
+    pub fn environment(&self) -> Result<Vec<(String, String)>> {
+        let libs = Libraries::find()?;
+        let shim = libs.shim.display().to_string();
+        // LD_PRELOAD splits at spaces and colons: go through a link without them.
+        let shim = if shim.contains([' ', ':']) {
+            let link = self.path.join("lib/shim.so");
+            let _ = fs::remove_file(&link);
+            symlink(&libs.shim, &link)?;
+            link.display().to_string()
+        } else {
+            shim
+        };
+        let preload = match env::var("LD_PRELOAD") {
+            Ok(p) if p.split([' ', ':']).any(|x| x == shim) => p,
+            Ok(p) if !p.is_empty() => format!("{shim}:{p}"),
+            _ => shim,
+        };
+        let root = self.path.display().to_string();
+        Ok(vec![
+            ("METAROCE_SOCK".into(), self.socket().display().to_string()),
+            ("RDMAV_DRIVERS".into(), format!("{root}/lib/libmetaroce")),
+            ("METAROCE_ROOT".into(), root),
+            ("LD_PRELOAD".into(), preload),
+        ])
+    }
+}
+
+impl Drop for Root {
+    fn drop(&mut self) {
+        if !self.keep {
+            let _ = fs::remove_dir_all(&self.path);
+        }
+    }
+}
+
+fn info(id: &CardId) -> CardInfo {
+    let m = id.mac;
+    let guid = u64::from_be_bytes([m[0] ^ 2, m[1], m[2], 0xFF, 0xFE, m[3], m[4], m[5]]);
+    CardInfo {
+        index: id.index as u32,
+        name: format!("metaroce{}", id.index),
+        guid,
+        mac: id.mac,
+        ipv4: id.ipv4,
+        mtu: 9000,
+    }
+}

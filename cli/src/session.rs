@@ -1,0 +1,245 @@
+//! A foreground run: simulator threads in this process, programs as its children.
+
+use crate::{
+    report,
+    rundir::{new_run, Root},
+    SimArgs,
+};
+use anyhow::{bail, Context, Result};
+use metaroce_tb::{
+    fabric::{FabricConfig, Faults},
+    hostport::HostPortConfig,
+    server::{serve, Control, Report, ServerConfig},
+    sim::SimConfig,
+};
+use std::{
+    fs,
+    os::unix::process::{CommandExt, ExitStatusExt},
+    path::{Path, PathBuf},
+    process::{Child, Command, ExitStatus},
+    sync::{
+        atomic::{AtomicBool, Ordering},
+        mpsc, Arc,
+    },
+    thread::JoinHandle,
+    time::{Duration, Instant},
+};
+
+pub fn sim_config(a: &SimArgs) -> SimConfig {
+    SimConfig {
+        cards: a.cards as usize,
+        fabric: FabricConfig {
+            rate_mbps: a.rate * 1000,
+            delay_ns: a.delay,
+            faults: Faults { loss_ppm: a.loss, duplicate_ppm: a.dup, reorder_ppm: a.reorder, corrupt_ppm: a.corrupt },
+            seed: a.seed,
+            ..FabricConfig::default()
+        },
+        host: HostPortConfig { read_ns: a.host_latency, ..HostPortConfig::default() },
+    }
+}
+
+/// Simulated cards in this process.
+pub struct Session {
+    pub root: Root,
+    pub dir: PathBuf,
+    control: Control,
+    thread: Option<JoinHandle<Result<Report>>>,
+    pub interrupted: Arc<AtomicBool>,
+}
+
+impl Session {
+    pub fn start(a: &SimArgs) -> Result<Session> {
+        if a.trace && !cfg!(feature = "trace") {
+            bail!("this build has no signal dumps: cargo build --release -p metaroce-cli --features trace, then run target/release/metaroce");
+        }
+        let root = Root::temporary()?;
+        root.populate(a.cards as usize)?;
+        let dir = new_run()?;
+        write_replay(&dir)?;
+        let cfg = ServerConfig {
+            sim: sim_config(a),
+            socket: root.socket(),
+            pcap: Some(dir.join("wire.pcap")),
+            trace: a.trace.then(|| dir.clone()),
+            direct_dma: !a.agent_dma,
+            log: Some(dir.join("sim.log")),
+        };
+        // Signals end the children first, then everything is cleaned up.
+        let interrupted = Arc::new(AtomicBool::new(false));
+        for s in [libc::SIGINT, libc::SIGTERM, libc::SIGHUP] {
+            signal_hook::flag::register(s, interrupted.clone()).context("can't catch signals")?;
+        }
+        let (tx, rx) = mpsc::channel();
+        let thread = std::thread::Builder::new()
+            .name("simulator".into())
+            .spawn(move || serve(&cfg, |c| tx.send(c).expect("the starter waits")))?;
+        match rx.recv() {
+            Ok(control) => Ok(Session { root, dir, control, thread: Some(thread), interrupted }),
+            Err(_) => Err(match thread.join() {
+                Ok(Err(e)) => e,
+                _ => anyhow::anyhow!("the simulator did not start (message above)"),
+            }),
+        }
+    }
+
+    /// A command that sees the cards, in its own process group (so that Ctrl-C can end all of it).
+    pub fn command(&self, cmd: &[String]) -> Result<Command> {
+        refuse_static(&cmd[0])?;
+        let mut c = Command::new(&cmd[0]);
+        c.args(&cmd[1..]).envs(self.root.environment()?);
+        // SAFETY: prctl is async-signal-safe; the child dies with the simulator.
+        unsafe {
+            c.pre_exec(|| {
+                libc::prctl(libc::PR_SET_PDEATHSIG, libc::SIGKILL);
+                Ok(())
+            })
+        };
+        Ok(c)
+    }
+
+    /// Waits for all children; None = timeout or interruption, and they have been ended.
+    pub fn wait_all(&self, children: &mut [Child], timeout: Option<Duration>) -> Result<Option<Vec<ExitStatus>>> {
+        let begun = Instant::now();
+        let mut done: Vec<Option<ExitStatus>> = vec![None; children.len()];
+        loop {
+            for (c, d) in children.iter_mut().zip(&mut done) {
+                if d.is_none() {
+                    *d = c.try_wait()?;
+                }
+            }
+            if done.iter().all(Option::is_some) {
+                return Ok(Some(done.into_iter().flatten().collect()));
+            }
+            let late = timeout.is_some_and(|t| begun.elapsed() > t);
+            // One side failed: the other would wait for ever.
+            let failed = done.iter().flatten().any(|s| !s.success()) && children.len() > 1;
+            if late || failed || self.interrupted.load(Ordering::SeqCst) || !self.alive() {
+                if failed {
+                    std::thread::sleep(Duration::from_millis(500));
+                }
+                for (c, d) in children.iter_mut().zip(&mut done) {
+                    if d.is_none() {
+                        *d = stop(c)?;
+                    }
+                }
+                if late {
+                    eprintln!("metaroce: stopped after {} s (--timeout)", begun.elapsed().as_secs());
+                }
+                return Ok(if failed { Some(done.into_iter().flatten().collect()) } else { None });
+            }
+            std::thread::sleep(Duration::from_millis(5));
+        }
+    }
+
+    fn alive(&self) -> bool {
+        self.thread.as_ref().is_some_and(|t| !t.is_finished())
+    }
+
+    /// Stops the cards, writes result.json, and returns the report.
+    pub fn finish(mut self) -> Result<(Report, PathBuf)> {
+        self.control.stop();
+        let r = match self.thread.take().expect("finished once").join() {
+            Ok(r) => r?,
+            Err(_) => bail!("the simulator failed (message above); its log is {}", self.dir.join("sim.log").display()),
+        };
+        Ok((r, self.dir.clone()))
+    }
+}
+
+/// Ends a child: SIGTERM, a moment, SIGKILL.
+fn stop(c: &mut Child) -> Result<Option<ExitStatus>> {
+    // SAFETY: the child has not been waited for, so the pid is its own.
+    unsafe { libc::kill(c.id() as i32, libc::SIGTERM) };
+    for _ in 0..200 {
+        if let Some(s) = c.try_wait()? {
+            return Ok(Some(s));
+        }
+        std::thread::sleep(Duration::from_millis(5));
+    }
+    let _ = c.kill();
+    Ok(Some(c.wait()?))
+}
+
+/// Programs that the preload library can't reach get a message instead of an empty device list.
+fn refuse_static(program: &str) -> Result<()> {
+    let path = if program.contains('/') {
+        PathBuf::from(program)
+    } else {
+        match std::env::var_os("PATH")
+            .and_then(|p| std::env::split_paths(&p).map(|d| d.join(program)).find(|p| p.is_file()))
+        {
+            Some(p) => p,
+            None => bail!("there is no program {program:?} on PATH (ib_write_bw is in the package perftest, ibv_devinfo in ibverbs-utils)"),
+        }
+    };
+    let Ok(meta) = fs::metadata(&path) else { bail!("there is no program {}", path.display()) };
+    use std::os::unix::fs::PermissionsExt;
+    if meta.permissions().mode() & 0o6000 != 0 {
+        eprintln!("metaroce: {} is setuid or setgid: the dynamic loader ignores LD_PRELOAD for it, so it will not see the cards", path.display());
+    }
+    if let Ok(b) = fs::read(&path) {
+        let elf = b.starts_with(b"\x7fELF");
+        if elf && !b.windows(9).any(|w| w == b"ld-linux-" || w == b"/ld-linux") {
+            eprintln!("metaroce: {} looks statically linked: preload libraries don't reach it, so it will not see the cards", path.display());
+        }
+    }
+    Ok(())
+}
+
+/// replay.sh: the command line that does the same again.
+fn write_replay(dir: &Path) -> Result<()> {
+    use std::os::unix::fs::PermissionsExt;
+    let quote = |s: &str| format!("'{}'", s.replace('\'', r"'\''"));
+    let args: Vec<String> = std::env::args().map(|a| quote(&a)).collect();
+    let cwd = std::env::current_dir().unwrap_or_default();
+    let text = format!("#!/bin/sh\ncd {} && exec {}\n", quote(&cwd.display().to_string()), args.join(" "));
+    let p = dir.join("replay.sh");
+    fs::write(&p, text).with_context(|| format!("can't write {} (is the disk full?)", p.display()))?;
+    fs::set_permissions(&p, fs::Permissions::from_mode(0o755))?;
+    Ok(())
+}
+
+/// Exit code of a child as a shell would give it.
+pub fn exit_code(s: &ExitStatus) -> u8 {
+    match (s.code(), s.signal()) {
+        (Some(c), _) => c as u8,
+        (None, Some(n)) => 128 + n as u8,
+        _ => 1,
+    }
+}
+
+pub fn run_command(a: &SimArgs, timeout: Option<u64>, cmd: &[String]) -> Result<u8> {
+    let s = Session::start(a)?;
+    let child = s.command(cmd)?.spawn().with_context(|| format!("can't start {:?}", cmd[0]));
+    let mut children = match child {
+        Ok(c) => [c],
+        Err(e) => {
+            s.finish()?;
+            return Err(e);
+        }
+    };
+    let st = s.wait_all(&mut children, timeout.map(Duration::from_secs))?;
+    let interrupted = s.interrupted.load(Ordering::SeqCst);
+    let (r, dir) = s.finish()?;
+    report::write_json(&dir, &r, cmd, None)?;
+    eprintln!("metaroce: {}", dir.display());
+    Ok(match st {
+        Some(v) => exit_code(&v[0]),
+        None if interrupted => 130,
+        None => 124,
+    })
+}
+
+pub fn shell(a: &SimArgs) -> Result<u8> {
+    let shell = std::env::var("SHELL").unwrap_or_else(|_| "/bin/sh".into());
+    let s = Session::start(a)?;
+    eprintln!("metaroce: {} card(s): metaroce0..{}; `exit` ends them", a.cards, a.cards - 1);
+    // The shell owns the terminal: Ctrl-C is for what runs in it.
+    let mut child = s.command(&[shell])?.spawn().context("can't start the shell")?;
+    let st = child.wait()?;
+    let (r, dir) = s.finish()?;
+    report::write_json(&dir, &r, &["shell".to_string()], None)?;
+    eprintln!("metaroce: {}", dir.display());
+    Ok(exit_code(&st))
+}
