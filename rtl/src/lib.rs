@@ -15,3 +15,4 @@ pub mod prims;
 pub mod layouts;
 pub mod types;
 pub mod hostport;
+pub mod doorbell;
