@@ -10,6 +10,7 @@ pub mod ffi;
 pub mod hostport;
 pub mod memory;
 pub mod node;
+pub mod pair;
 pub mod rng;
 pub mod script;
 pub mod server;

@@ -1,5 +1,8 @@
 //! Contributor tasks: `cargo xtask --help`.
 
+mod check;
+mod depth;
+mod formal;
 mod gen;
 mod lint;
 
@@ -21,14 +24,29 @@ enum Task {
         #[arg(long)]
         check: bool,
     },
+    /// All checks and tests, as CI runs them; with arguments: only the tests that match
+    Test {
+        #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
+        filter: Vec<String>,
+    },
     /// Refuses RTL that rust-hdl would compile wrongly
     Lint,
+    /// Proofs of stream and compare blocks, and that broken copies fail them
+    Formal,
+    /// Logic depth and cells of the RTL blocks, into docs/results/depth.md
+    Depth {
+        /// Only these blocks (the page is then left alone)
+        names: Vec<String>,
+    },
 }
 
 fn main() -> anyhow::Result<()> {
     let root = PathBuf::from(env!("CARGO_MANIFEST_DIR")).parent().expect("xtask lies in the root").to_path_buf();
     match Args::parse().task {
         Task::Gen { check } => gen::run(&root, check),
+        Task::Test { filter } => check::run(&root, &filter),
         Task::Lint => lint::run(&root),
+        Task::Formal => formal::run(&root),
+        Task::Depth { names } => depth::run(&root, &names),
     }
 }

@@ -1,0 +1,125 @@
+//! Two scripted hosts with connected QPs: the set-up of most benches and whole-card tests.
+
+use crate::{
+    script::{Conn, Cqe, Host, Qp, Ring, Wr},
+    sim::{Sim, SimConfig},
+};
+use metaroce_hdl_spec::wqe::op;
+
+/// One end: a process, its PD, one CQ for all, its QPs and one big buffer.
+pub struct End {
+    pub host: Host,
+    pub pd: u32,
+    pub cq: Ring,
+    pub qps: Vec<Qp>,
+    pub buf: u64,
+    pub len: u64,
+    pub key: u32,
+}
+
+pub struct Pair {
+    pub sim: Sim,
+    pub ends: [End; 2],
+}
+
+/// All access rights.
+pub const ALL_ACCESS: u64 = 0xF;
+
+impl Pair {
+    /// `qps` connected QPs and buffers of `len` bytes.
+    pub fn new(cfg: &SimConfig, qps: usize, len: u64, conn: &Conn) -> Pair {
+        let mut sim = Sim::scripted(&SimConfig { cards: 2, ..*cfg });
+        let mut ends = [0, 1].map(|card| {
+            let mut host = Host::new(&mut sim, card, 1);
+            let pd = host.alloc_pd(&mut sim);
+            let cq = host.create_cq(&mut sim, 12);
+            let buf = host.alloc(len + 8192, 4096);
+            let key = host.reg_mr(&mut sim, pd, buf, len + 8192, ALL_ACCESS).expect("REG_MR");
+            let qps = (0..qps).map(|_| host.create_qp(&mut sim, pd, &cq, &cq, 10, 8)).collect();
+            End { host, pd, cq, qps, buf, len, key }
+        });
+        for k in 0..qps {
+            let (qa, qb) = (ends[0].qps[k].qpn, ends[1].qps[k].qpn);
+            let [a, b] = &mut ends;
+            let qp = a.qps[k].clone();
+            a.host.connect(&mut sim, &qp, 1, qb, conn);
+            let qp = b.qps[k].clone();
+            b.host.connect(&mut sim, &qp, 0, qa, conn);
+        }
+        Pair { sim, ends }
+    }
+
+    /// Posts on end `e`, QP `q`, and rings.
+    pub fn post(&mut self, e: usize, q: usize, wr: &Wr) -> u16 {
+        let end = &mut self.ends[e];
+        let i = end.host.post_send(&mut self.sim, &mut end.qps[q], wr);
+        end.host.ring_sq(&mut self.sim, &end.qps[q]);
+        i
+    }
+
+    pub fn recv(&mut self, e: usize, q: usize, sges: &[(u64, u32, u32)]) -> u16 {
+        let end = &mut self.ends[e];
+        let i = end.host.post_recv(&mut self.sim, &mut end.qps[q], sges);
+        end.host.ring_rq(&mut self.sim, &end.qps[q]);
+        i
+    }
+
+    pub fn poll(&mut self, e: usize) -> Option<Cqe> {
+        let end = &mut self.ends[e];
+        end.host.poll(&mut self.sim, &mut end.cq)
+    }
+
+    /// Steps until `e` has a completion; panics after `limit` cycles.
+    pub fn wait(&mut self, e: usize, limit: u64) -> Cqe {
+        let t0 = self.sim.nodes[0].cycles;
+        loop {
+            if let Some(c) = self.poll(e) {
+                return c;
+            }
+            self.sim.step_or_skip();
+            let t = self.sim.nodes[0].cycles;
+            assert!(t - t0 < limit, "no completion on card {e} within {limit} cycles; counters {:?}", self.counters());
+        }
+    }
+
+    /// Non-zero counters of both cards.
+    pub fn counters(&mut self) -> Vec<Vec<(&'static str, u64)>> {
+        self.sim.nodes.iter_mut().map(|n| n.counters().into_iter().filter(|(_, v)| *v != 0).collect()).collect()
+    }
+
+    /// A WRITE or READ between the two buffers: `len` bytes from offset `lo` of `e` to (or from) offset `ro` of the peer.
+    pub fn rdma(&self, e: usize, op: u8, lo: u64, ro: u64, len: u32) -> Wr {
+        let (l, r) = (&self.ends[e], &self.ends[1 - e]);
+        Wr {
+            op,
+            signaled: true,
+            remote_va: r.buf + ro,
+            rkey: r.key,
+            sges: if len == 0 { vec![] } else { vec![(l.buf + lo, len, l.key)] },
+            ..Wr::default()
+        }
+    }
+
+    /// A SEND of `len` bytes from offset `lo`.
+    pub fn send(&self, e: usize, lo: u64, len: u32, imm: Option<u32>) -> Wr {
+        let l = &self.ends[e];
+        Wr {
+            op: if imm.is_some() { op::SEND_IMM } else { op::SEND },
+            signaled: true,
+            imm: imm.unwrap_or(0),
+            sges: if len == 0 { vec![] } else { vec![(l.buf + lo, len, l.key)] },
+            ..Wr::default()
+        }
+    }
+
+    /// Fills the buffer of `e` at `off` and returns the bytes.
+    pub fn fill(&mut self, e: usize, off: u64, data: &[u8]) {
+        let (p, a) = (self.ends[e].host.pasid, self.ends[e].buf + off);
+        self.sim.mem(e).poke(p, a, data);
+    }
+
+    pub fn read(&mut self, e: usize, off: u64, len: usize) -> Vec<u8> {
+        let (p, a) = (self.ends[e].host.pasid, self.ends[e].buf + off);
+        self.sim.mem(e).peek_vec(p, a, len)
+    }
+}
