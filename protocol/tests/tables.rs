@@ -197,12 +197,12 @@ fn modify_checks() {
     );
     // Exhaustive: a mask passes exactly when required is a subset and nothing foreign is set.
     for t in &TRANSITIONS {
-        for bit in 0..21 {
+        for (bit, name) in NAMES.iter().enumerate() {
             let m = t.required ^ (1 << bit);
             let ok = check_modify(t.from, t.to, t.qp_type, m).is_ok();
             let want =
                 m & t.required == t.required && (1 << bit) & (t.required | t.optional | STATE) != 0;
-            assert_eq!(ok, want, "{t:?} bit {}", NAMES[bit]);
+            assert_eq!(ok, want, "{t:?} bit {name}");
         }
     }
 }

@@ -126,6 +126,7 @@ impl Host {
     }
 }
 
+type Lose = Box<dyn FnMut(usize, u64, &PacketRepr) -> bool>;
 type InFlight = Reverse<(u64, u64, usize, Vec<u8>)>;
 
 pub struct Sim {
@@ -135,7 +136,7 @@ pub struct Sim {
     pub checker: WireChecker,
     pub rng: Rng,
     /// Called with (side, frame number of that side, packet): true loses the frame.
-    pub lose: Box<dyn FnMut(usize, u64, &PacketRepr) -> bool>,
+    pub lose: Lose,
     pub trace: Vec<(usize, PacketRepr, usize)>,
     /// Frames as transmitted, if kept.
     pub raw: Option<Vec<(usize, Vec<u8>)>>,
