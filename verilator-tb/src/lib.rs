@@ -4,6 +4,7 @@
 //! [`sim::Sim`] steps N cards with scripted hosts (repeats to the bit); [`server`] lets real
 //! processes with the rdma-core provider be the hosts.
 
+pub mod bench;
 pub mod client;
 pub mod fabric;
 pub mod ffi;

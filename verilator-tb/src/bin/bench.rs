@@ -1,0 +1,65 @@
+//! Runs the scripted benches and writes docs/results/card.md. `--check` fails when the committed page differs.
+
+use metaroce_hdl_spec::wqe::op;
+use metaroce_tb::{
+    bench::{mtu_bytes, speed, throughput, write_latency, Flow},
+    hostport::HostPortConfig,
+};
+use std::{fmt::Write, path::Path};
+
+const BASE: Flow = Flow { op: op::WRITE, bytes: 65_536, qps: 1, depth: 8, mtu: 5, both_ways: false, messages: 48 };
+
+fn cases() -> Vec<(&'static str, Flow)> {
+    vec![
+        ("WRITE 64 KiB, one QP", BASE),
+        ("WRITE 64 KiB, one QP, both ways", Flow { both_ways: true, ..BASE }),
+        ("WRITE 64 KiB, one QP", Flow { mtu: 3, ..BASE }),
+        ("WRITE 64 KiB, one QP, both ways", Flow { mtu: 3, both_ways: true, ..BASE }),
+        ("READ 64 KiB, one QP", Flow { op: op::READ, ..BASE }),
+        ("READ 64 KiB, one QP, both ways", Flow { op: op::READ, both_ways: true, ..BASE }),
+        ("READ 64 KiB, one QP", Flow { op: op::READ, mtu: 3, ..BASE }),
+        ("WRITE 64 B, 4 QPs", Flow { bytes: 64, qps: 4, depth: 64, messages: 4000, ..BASE }),
+        ("WRITE 64 B, one QP", Flow { bytes: 64, depth: 128, messages: 2000, ..BASE }),
+    ]
+}
+
+fn main() {
+    let args: Vec<String> = std::env::args().skip(1).collect();
+    if args.iter().any(|a| a == "--speed") {
+        let (c, s) = speed(200_000);
+        println!("{c} cycles of two cards in step under load in {s:.2} s: {:.0} k cycles per wall second", c as f64 / s / 1000.0);
+        return;
+    }
+    let mut t = String::from(
+        "# The card, measured\n\nCard clock, scripted hosts, host port of 600 ns reads with reordered completions, 100 Gb/s wire, configuration `sim-100g`.\n\
+         Reproduce: `cargo xtask bench`. The limit is what the wire carries at that MTU and message size (IPv4, with preamble, FCS and gap).\n\n\
+         | case | MTU | Gb/s (slower way) | limit | % of limit | M messages/s | resent |\n|---|---|---|---|---|---|---|\n",
+    );
+    for (name, f) in cases() {
+        eprintln!("bench: {name}, MTU {}", mtu_bytes(f.mtu));
+        let r = throughput(&f, HostPortConfig::default(), 1);
+        writeln!(
+            t,
+            "| {name} | {} | {:.2} | {:.2} | {:.1} | {:.3} | {} |",
+            mtu_bytes(f.mtu), r.gbps, r.limit_gbps, r.of_limit, r.messages_per_s / 1e6, r.retransmits
+        )
+        .unwrap();
+    }
+    t.push_str("\nLatency in cycles of 3.103 ns, host port latency not counted (a host port that answers at once):\n\n| case | doorbell -> first wire word | last wire word -> memory write |\n|---|---|---|\n");
+    for bytes in [8, 64, 4096] {
+        let l = write_latency(bytes);
+        writeln!(t, "| WRITE {bytes} B | {} | {} |", l.doorbell_to_wire, l.wire_to_memory).unwrap();
+    }
+    let page = Path::new(env!("CARGO_MANIFEST_DIR")).join("../docs/results/card.md");
+    if args.iter().any(|a| a == "--check") {
+        let old = std::fs::read_to_string(&page).unwrap_or_default();
+        if old != t {
+            eprintln!("docs/results/card.md is not what the card does now; run `cargo xtask bench` and look at the diff:\n{t}");
+            std::process::exit(1);
+        }
+        println!("docs/results/card.md is fresh");
+    } else {
+        std::fs::write(&page, &t).expect("docs/results is writable");
+        print!("{t}");
+    }
+}
