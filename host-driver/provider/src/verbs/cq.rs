@@ -313,7 +313,7 @@ pub unsafe extern "C" fn create_cq(
         None => None,
     };
     let log = ring_log(cqe as u32);
-    let Some(ring) = ctx.card.alloc(64 << log) else {
+    let Some(ring) = ctx.card.alloc((64usize << log).max(4096)) else {
         return fail(libc::ENOMEM);
     };
     let made = ctx.command(cmd::op::CREATE_CQ, 0, |c| {

@@ -1,0 +1,725 @@
+//! The card: commands, queues, completions.
+use super::link::{listen, Link};
+use super::mem::{Mr, LOCAL_WRITE, REMOTE_READ, REMOTE_WRITE};
+use metaroce_hdl_spec::cqe::{cqe, eqe, event, recv_op, status};
+use metaroce_hdl_spec::hostmsg::{Head, Kind};
+use metaroce_hdl_spec::regs::{admin, db_cq, db_queue, doorbell, PAGE};
+use metaroce_hdl_spec::table::{qp_state, qp_type};
+use metaroce_hdl_spec::wqe::{op, sq, ud_av};
+use metaroce_hdl_spec::{cmd, HOST_ABI_MAJOR};
+use std::collections::HashMap;
+use std::os::fd::{AsRawFd, OwnedFd};
+use std::path::Path;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::Arc;
+
+const LOG_QP: u32 = 8;
+
+struct Cq {
+    client: usize,
+    log: u32,
+    base: u64,
+    pi: u32,
+    ci: u32,
+    arm: u64,
+}
+
+struct Qp {
+    client: usize,
+    kind: u8,
+    state: u8,
+    pd: u64,
+    cq: [u32; 2],
+    base: [u64; 2],
+    log: [u32; 2],
+    stride: u32,
+    pi: [u16; 2],
+    ci: [u16; 2],
+    dqpn: u32,
+    qkey: u32,
+    sq_psn: u64,
+    rq_psn: u64,
+}
+
+#[derive(Default)]
+struct Client {
+    eq: Option<(u64, u32)>,
+    eq_pi: u32,
+}
+
+pub struct Server {
+    stop: Arc<AtomicBool>,
+    thread: Option<std::thread::JoinHandle<()>>,
+}
+
+struct Card {
+    links: Vec<Option<Link>>,
+    clients: Vec<Client>,
+    cqs: HashMap<u32, Cq>,
+    qps: HashMap<u32, Qp>,
+    mrs: HashMap<u32, Mr>,
+    pds: u32,
+    serial: u32,
+}
+
+impl Server {
+    pub fn start(path: &Path) -> Server {
+        let listener = listen(path);
+        let stop = Arc::new(AtomicBool::new(false));
+        let s = stop.clone();
+        let thread = std::thread::spawn(move || {
+            Card {
+                links: Vec::new(),
+                clients: Vec::new(),
+                cqs: HashMap::new(),
+                qps: HashMap::new(),
+                mrs: HashMap::new(),
+                pds: 0,
+                serial: 0,
+            }
+            .run(listener, &s)
+        });
+        Server {
+            stop,
+            thread: Some(thread),
+        }
+    }
+}
+
+impl Drop for Server {
+    /// Ends as a killed simulator does: sockets close, nothing else.
+    fn drop(&mut self) {
+        self.stop.store(true, Ordering::Relaxed);
+        let ended = self.thread.take().unwrap().join();
+        if !std::thread::panicking() {
+            ended.unwrap();
+        }
+    }
+}
+
+type Status = u8;
+
+impl Card {
+    fn run(mut self, listener: OwnedFd, stop: &AtomicBool) {
+        while !stop.load(Ordering::Relaxed) {
+            let mut busy = false;
+            for c in 0..self.links.len() {
+                busy |= self.serve(c);
+            }
+            let numbers: Vec<u32> = self.qps.keys().copied().collect();
+            for n in numbers {
+                while self.step(n) {
+                    busy = true;
+                }
+            }
+            if busy {
+                continue;
+            }
+            let mut fds = vec![libc::pollfd {
+                fd: listener.as_raw_fd(),
+                events: libc::POLLIN,
+                revents: 0,
+            }];
+            let mut missed = false;
+            for l in self.links.iter().flatten() {
+                l.sleeping(1);
+                missed |= l.has_doorbell();
+                fds.push(libc::pollfd {
+                    fd: l.socket.as_raw_fd(),
+                    events: libc::POLLIN,
+                    revents: 0,
+                });
+            }
+            unsafe {
+                libc::poll(
+                    fds.as_mut_ptr(),
+                    fds.len() as u64,
+                    if missed { 0 } else { 20 },
+                )
+            };
+            for l in self.links.iter().flatten() {
+                l.sleeping(0);
+            }
+            if fds[0].revents != 0 {
+                let pasid = self.links.len() as u32 + 1;
+                if let Some((l, _card)) = Link::accept(listener.as_raw_fd(), pasid) {
+                    self.links.push(Some(l));
+                    self.clients.push(Client::default());
+                }
+            }
+        }
+    }
+
+    fn link(&mut self, c: usize) -> &mut Link {
+        self.links[c].as_mut().expect("a live client")
+    }
+
+    /// Messages and doorbells of one client.
+    fn serve(&mut self, c: usize) -> bool {
+        let Some(link) = self.links[c].as_mut() else {
+            return false;
+        };
+        let mut busy = false;
+        while let Some((h, data)) = link.message() {
+            busy = true;
+            match h.kind {
+                Kind::MmioRead => {
+                    let v = match h.addr as u32 {
+                        admin::ID => admin::ID_VALUE,
+                        admin::ABI => HOST_ABI_MAJOR << 16,
+                        admin::LOG_QP => LOG_QP,
+                        admin::LOG_MR => 12,
+                        admin::LOG_CQ => 9,
+                        admin::MAX_SGE | admin::MAX_RD => 16,
+                        admin::LINK => 1,
+                        _ => 0,
+                    };
+                    link.send(
+                        &Head {
+                            kind: Kind::MmioReadDone,
+                            arg: v as u64,
+                            len: 0,
+                            ..h
+                        },
+                        &[],
+                    );
+                }
+                Kind::Neighbor => {
+                    // 10.0.0.99 is nobody.
+                    let st = if data[12..] == [10, 0, 0, 99] {
+                        libc::EHOSTUNREACH as u16
+                    } else {
+                        0
+                    };
+                    link.send(
+                        &Head {
+                            kind: Kind::NeighborDone,
+                            arg: 2,
+                            status: st,
+                            len: 0,
+                            ..h
+                        },
+                        &[],
+                    );
+                }
+                Kind::Wake => {}
+                k => panic!("unexpected {k:?}"),
+            }
+        }
+        while let Some((offset, value)) = self.links[c].as_mut().and_then(Link::doorbell) {
+            busy = true;
+            assert_eq!(
+                offset / PAGE as u64,
+                c as u64 + 1,
+                "a client rings its own page"
+            );
+            self.rung(c, offset as u32 % PAGE, value);
+        }
+        if self.links[c].as_ref().is_some_and(|l| l.gone) {
+            self.links[c] = None;
+            self.qps.retain(|_, q| q.client != c);
+            self.cqs.retain(|_, q| q.client != c);
+            self.mrs.retain(|_, m| m.client != c);
+        }
+        busy
+    }
+
+    fn rung(&mut self, c: usize, reg: u32, value: u64) {
+        let b = value.to_le_bytes();
+        match reg {
+            doorbell::SQ | doorbell::RQ => {
+                let side = (reg == doorbell::RQ) as usize;
+                let q = self
+                    .qps
+                    .get_mut(&(db_queue::qpn.get(&b) as u32))
+                    .expect("a QP");
+                assert_eq!(q.client, c);
+                q.pi[side] = db_queue::pi.get(&b) as u16;
+            }
+            doorbell::CQ => {
+                let n = db_cq::cqn.get(&b) as u32;
+                let q = self.cqs.get_mut(&n).expect("a CQ");
+                q.ci = db_cq::ci.get(&b) as u32;
+                q.arm = db_cq::arm
+                    .get(&b)
+                    .max(if db_cq::arm.get(&b) == 0 { q.arm } else { 0 });
+                if q.arm == 1 && q.pi != q.ci {
+                    self.fire(n);
+                }
+            }
+            doorbell::EQ => {}
+            doorbell::CMD => self.command(c, value),
+            r => panic!("doorbell {r:#x}"),
+        }
+    }
+
+    fn fire(&mut self, cqn: u32) {
+        let q = self.cqs.get_mut(&cqn).unwrap();
+        q.arm = 0;
+        let c = q.client;
+        let mut e = [0u8; 64];
+        eqe::kind.put(&mut e, event::COMPLETION as u64);
+        eqe::id.put(&mut e, cqn as u64);
+        let (base, log) = self.clients[c].eq.expect("an event queue");
+        let i = self.clients[c].eq_pi;
+        eqe::phase.put(&mut e, (!(i >> log) & 1) as u64);
+        self.clients[c].eq_pi += 1;
+        let at = base + (i as u64 & ((1 << log) - 1)) * 64;
+        self.link(c).write(at, &e);
+        self.link(c).send(&Head::new(Kind::Interrupt), &[]);
+    }
+
+    fn command(&mut self, c: usize, bus: u64) {
+        let b = self.link(c).read(bus, cmd::CMD_BYTES).unwrap();
+        let mut r = [0u8; 64];
+        let id = cmd::head::id.get(&b) as u32;
+        match self.execute(c, cmd::head::opcode.get(&b) as u8, id, &b, &mut r) {
+            Ok(made) => cmd::response::id.put(&mut r, made as u64),
+            Err(e) => cmd::response::status.put(&mut r, e as u64),
+        }
+        cmd::response::seq.put(&mut r, cmd::head::seq.get(&b));
+        self.link(c).write(bus + cmd::RESP_OFFSET as u64, &r);
+    }
+
+    fn execute(
+        &mut self,
+        c: usize,
+        opcode: u8,
+        id: u32,
+        b: &[u8],
+        r: &mut [u8],
+    ) -> Result<u32, u8> {
+        use cmd::errno::*;
+        self.serial += 1;
+        let serial = self.serial;
+        match opcode {
+            cmd::op::ALLOC_PD => {
+                self.pds += 1;
+                Ok(self.pds)
+            }
+            cmd::op::DEALLOC_PD => {
+                let used = self.mrs.values().any(|m| m.pd == id as u64)
+                    || self.qps.values().any(|q| q.pd == id as u64);
+                if used {
+                    Err(EBUSY)
+                } else {
+                    Ok(0)
+                }
+            }
+            cmd::op::CREATE_EQ => {
+                let log = cmd::create_eq::log.get(b) as u32;
+                self.clients[c].eq = Some((cmd::create_eq::base.get(b), log));
+                Ok(0)
+            }
+            cmd::op::CREATE_CQ => {
+                let log = cmd::create_cq::log.get(b) as u32;
+                let base = cmd::create_cq::base.get(b);
+                assert!((4..=16).contains(&log) && base % 4096 == 0);
+                self.cqs.insert(
+                    serial,
+                    Cq {
+                        client: c,
+                        log,
+                        base,
+                        pi: 0,
+                        ci: 0,
+                        arm: 0,
+                    },
+                );
+                Ok(serial)
+            }
+            cmd::op::DESTROY_CQ => {
+                if self.qps.values().any(|q| q.cq.contains(&id)) {
+                    return Err(EBUSY);
+                }
+                self.cqs.remove(&id).map(|_| 0).ok_or(ENOENT)
+            }
+            cmd::op::REG_MR => {
+                use cmd::reg_mr as f;
+                let key = serial << 8 | 0x5a;
+                assert_eq!(f::page_shift.get(b), 12);
+                let m = Mr {
+                    client: c,
+                    pd: f::pd.get(b),
+                    access: f::access.get(b),
+                    list: f::list.get(b),
+                    va: f::va.get(b),
+                    len: f::len.get(b),
+                };
+                self.mrs.insert(key, m);
+                Ok(key)
+            }
+            cmd::op::DEREG_MR => self.mrs.remove(&id).map(|_| 0).ok_or(ENOENT),
+            cmd::op::CREATE_QP => {
+                use cmd::create_qp as f;
+                let qpn = (serial.wrapping_mul(0x1301) << LOG_QP | serial & 0xff) & 0xff_ffff;
+                let q = Qp {
+                    client: c,
+                    kind: f::qp_type.get(b) as u8,
+                    state: qp_state::RESET,
+                    pd: f::pd.get(b),
+                    cq: [f::scq.get(b) as u32, f::rcq.get(b) as u32],
+                    base: [f::sq_base.get(b), f::rq_base.get(b)],
+                    log: [f::sq_log.get(b) as u32, f::rq_log.get(b) as u32],
+                    stride: f::rq_stride.get(b) as u32,
+                    pi: [0; 2],
+                    ci: [0; 2],
+                    dqpn: 0,
+                    qkey: 0,
+                    sq_psn: 0,
+                    rq_psn: 0,
+                };
+                self.qps.insert(qpn, q);
+                Ok(qpn)
+            }
+            cmd::op::MODIFY_QP => self.modify(id, b),
+            cmd::op::QUERY_QP => {
+                let q = self.qps.get(&id).ok_or(ENOENT)?;
+                cmd::response::state.put(r, q.state as u64);
+                cmd::response::sq_psn.put(r, q.sq_psn);
+                cmd::response::rq_psn.put(r, q.rq_psn);
+                Ok(id)
+            }
+            cmd::op::DESTROY_QP => self.qps.remove(&id).map(|_| 0).ok_or(ENOENT),
+            _ => Err(EOPNOTSUPP),
+        }
+    }
+
+    fn modify(&mut self, id: u32, b: &[u8]) -> Result<u32, u8> {
+        use cmd::modify_qp as f;
+        let q = self.qps.get_mut(&id).ok_or(cmd::errno::ENOENT)?;
+        let mask = f::mask.get(b);
+        let next = f::next_state.get(b) as u8;
+        let ud = q.kind == qp_type::UD;
+        // Required attributes of the transitions that the tests make.
+        let need = match (q.state, next) {
+            _ if mask & 1 == 0 => 0,
+            (_, qp_state::RESET | qp_state::ERR) => 1,
+            (qp_state::RESET, qp_state::INIT) => {
+                if ud {
+                    0x71
+                } else {
+                    0x39
+                }
+            }
+            (qp_state::INIT, qp_state::RTR) => match q.kind {
+                qp_type::UD => 1,
+                qp_type::UC => 0x101181,
+                _ => 0x129181,
+            },
+            (qp_state::RTR, qp_state::RTS) => 0x10001,
+            (a, n) if a == n => 1,
+            _ => return Err(cmd::errno::EINVAL),
+        };
+        if mask & need != need {
+            return Err(cmd::errno::EINVAL);
+        }
+        if mask & 1 << 20 != 0 {
+            q.dqpn = f::dqpn.get(b) as u32;
+        }
+        if mask & 1 << 6 != 0 {
+            q.qkey = f::qkey.get(b) as u32;
+        }
+        if mask & 1 << 16 != 0 {
+            q.sq_psn = f::sq_psn.get(b);
+        }
+        if mask & 1 << 12 != 0 {
+            q.rq_psn = f::rq_psn.get(b);
+        }
+        if mask & 1 != 0 {
+            q.state = next;
+            if next == qp_state::RESET {
+                (q.pi, q.ci) = ([0; 2], [0; 2]);
+            }
+        }
+        Ok(0)
+    }
+
+    fn complete(&mut self, qpn: u32, side: usize, fill: impl FnOnce(&mut [u8])) {
+        let cqn = self.qps[&qpn].cq[side];
+        let q = self.cqs.get_mut(&cqn).expect("a CQ");
+        assert!(
+            q.pi.wrapping_sub(q.ci) & 0xff_ffff < 1 << q.log,
+            "CQ overflow"
+        );
+        let mut e = [0u8; 64];
+        cqe::qpn.put(&mut e, qpn as u64);
+        cqe::is_recv.put(&mut e, side as u64);
+        fill(&mut e);
+        cqe::phase.put(&mut e, (!(q.pi >> q.log) & 1) as u64);
+        let at = q.base + (q.pi as u64 & ((1 << q.log) - 1)) * 64;
+        q.pi = (q.pi + 1) & 0xff_ffff;
+        let solicited = cqe::solicited.get(&e) != 0 || cqe::status.get(&e) != 0;
+        let fire = q.arm == 1 || (q.arm == 2 && solicited);
+        let c = q.client;
+        self.link(c).write(at, &e);
+        if fire {
+            self.fire(cqn);
+        }
+    }
+
+    fn wqe(&mut self, qpn: u32, side: usize) -> Vec<u8> {
+        let q = &self.qps[&qpn];
+        let (c, log, base, ci) = (q.client, q.log[side], q.base[side], q.ci[side]);
+        let size = if side == 0 { 64 } else { 64 << q.stride };
+        let slots = 1u64 << log;
+        let mut out = Vec::new();
+        let n = if side == 0 { 5 } else { 1 };
+        for i in 0..n {
+            let at = base + ((ci as u64 + i) & (slots - 1)) * size;
+            out.extend(self.link(c).read(at, size as usize).unwrap());
+        }
+        out
+    }
+
+    /// One work request of one QP. True = something happened.
+    fn step(&mut self, qpn: u32) -> bool {
+        let Some(q) = self.qps.get(&qpn) else {
+            return false;
+        };
+        if q.state == qp_state::ERR {
+            for side in [0, 1] {
+                if q.pi[side] != q.ci[side] {
+                    let w = self.wqe(qpn, side);
+                    let units = if side == 0 {
+                        sq::units.get(&w) as u16
+                    } else {
+                        1
+                    };
+                    let q = self.qps.get_mut(&qpn).unwrap();
+                    let index = q.ci[side];
+                    q.ci[side] = index.wrapping_add(units);
+                    self.complete(qpn, side, |e| {
+                        cqe::index.put(e, index as u64);
+                        cqe::status.put(e, status::WR_FLUSH as u64);
+                    });
+                    return true;
+                }
+            }
+            return false;
+        }
+        if q.state != qp_state::RTS || q.pi[0] == q.ci[0] {
+            return false;
+        }
+        let w = self.wqe(qpn, 0);
+        let index = self.qps[&qpn].ci[0];
+        assert_eq!(sq::index.get(&w), index as u64, "a stale WQE");
+        let result = match self.request(qpn, &w) {
+            Some(r) => r,
+            None => return false,
+        };
+        let q = self.qps.get_mut(&qpn).unwrap();
+        q.ci[0] = index.wrapping_add(sq::units.get(&w) as u16);
+        q.sq_psn = (q.sq_psn + 1) & 0xff_ffff;
+        if result != status::SUCCESS {
+            q.state = qp_state::ERR;
+        }
+        if result != status::SUCCESS || sq::signaled.get(&w) != 0 {
+            self.complete(qpn, 0, |e| {
+                cqe::opcode.put(e, sq::opcode.get(&w));
+                cqe::index.put(e, index as u64);
+                cqe::status.put(e, result as u64);
+                cqe::length.put(e, sq::length.get(&w));
+            });
+        }
+        true
+    }
+
+    /// SGEs of a send WQE.
+    fn sges(w: &[u8], ud: bool) -> Vec<(u64, u64, u32)> {
+        let n = sq::num_sge.get(w) as usize;
+        (0..n)
+            .map(|i| {
+                let at = if i < 2 {
+                    32 + 16 * i
+                } else {
+                    64 * (1 + ud as usize) + 16 * (i - 2)
+                };
+                let g = |o: usize, l: usize| {
+                    let mut v = [0u8; 8];
+                    v[..l].copy_from_slice(&w[at + o..at + o + l]);
+                    u64::from_le_bytes(v)
+                };
+                (g(0, 8), g(8, 4), g(12, 4) as u32)
+            })
+            .collect()
+    }
+
+    /// Runs a request. None = the peer is not ready yet.
+    fn request(&mut self, qpn: u32, w: &[u8]) -> Option<Status> {
+        let q = &self.qps[&qpn];
+        let (c, pd, kind) = (q.client, q.pd, q.kind);
+        let ud = kind == qp_type::UD;
+        let opcode = sq::opcode.get(w) as u8;
+        let peer = if ud {
+            ud_av::dqpn.get(&w[64..]) as u32
+        } else {
+            q.dqpn
+        };
+        let ready = self
+            .qps
+            .get(&peer)
+            .is_some_and(|p| (qp_state::RTR..=qp_state::RTS).contains(&p.state));
+        if !ready {
+            return Some(if ud {
+                status::SUCCESS
+            } else {
+                status::RETRY_EXC
+            });
+        }
+        let (rkey, rva, len) = (
+            sq::rkey.get(w) as u32,
+            sq::remote_va.get(w),
+            sq::length.get(w),
+        );
+        let (pc, ppd) = (self.qps[&peer].client, self.qps[&peer].pd);
+        if opcode == op::READ {
+            let ok = |m: &&Mr| m.allows(pc, ppd, rva, len, REMOTE_READ);
+            let Some(m) = self.mrs.get(&rkey).filter(ok).cloned() else {
+                return Some(status::REM_ACCESS);
+            };
+            let Some(data) = m.read(self.link(pc), rva, len) else {
+                return Some(status::REM_OP);
+            };
+            return Some(self.scatter(c, pd, &Self::sges(w, false), &data));
+        }
+        let data = match self.gather(c, pd, w, ud, len) {
+            Ok(d) => d,
+            Err(s) => return Some(s),
+        };
+        if matches!(opcode, op::WRITE | op::WRITE_IMM) {
+            if opcode == op::WRITE_IMM && !self.has_recv(peer) {
+                return None;
+            }
+            let ok = |m: &&Mr| m.allows(pc, ppd, rva, len, REMOTE_WRITE);
+            if len > 0 {
+                let Some(m) = self.mrs.get(&rkey).filter(ok).cloned() else {
+                    return Some(status::REM_ACCESS);
+                };
+                if m.write(self.link(pc), rva, &data).is_none() {
+                    return Some(status::REM_OP);
+                }
+            }
+            if opcode == op::WRITE_IMM {
+                self.receive(peer, w, recv_op::WRITE_IMM, len, 0, qpn);
+            }
+            return Some(status::SUCCESS);
+        }
+        // A send.
+        if !self.has_recv(peer) {
+            return if ud { Some(status::SUCCESS) } else { None };
+        }
+        if ud && ud_av::qkey.get(&w[64..]) as u32 != self.qps[&peer].qkey {
+            return Some(status::SUCCESS);
+        }
+        let entry = self.wqe(peer, 1);
+        let list: Vec<_> = entry
+            .chunks(16)
+            .map(|s| {
+                let len = u32::from_le_bytes(s[8..12].try_into().unwrap()) as u64;
+                (
+                    u64::from_le_bytes(s[..8].try_into().unwrap()),
+                    len,
+                    u32::from_le_bytes(s[12..].try_into().unwrap()),
+                )
+            })
+            .filter(|s| s.1 != 0)
+            .collect();
+        let mut data = data;
+        if ud {
+            let mut grh = vec![0x40u8; 40];
+            grh.append(&mut data);
+            data = grh;
+        }
+        let room: u64 = list.iter().map(|s| s.1).sum();
+        let mut st = status::SUCCESS;
+        if (data.len() as u64) > room {
+            st = status::LOC_LEN;
+        } else if !data.is_empty() {
+            st = self.scatter(pc, ppd, &list, &data);
+        }
+        let op_in = if opcode == op::SEND_IMM {
+            recv_op::SEND_IMM
+        } else {
+            recv_op::SEND
+        };
+        self.receive(peer, w, op_in, data.len() as u64, st, qpn);
+        if st != status::SUCCESS {
+            self.qps.get_mut(&peer).unwrap().state = qp_state::ERR;
+            return Some(if st == status::LOC_LEN {
+                status::REM_INV_REQ
+            } else {
+                status::REM_OP
+            });
+        }
+        Some(status::SUCCESS)
+    }
+
+    fn has_recv(&self, qpn: u32) -> bool {
+        self.qps[&qpn].pi[1] != self.qps[&qpn].ci[1]
+    }
+
+    fn receive(&mut self, qpn: u32, w: &[u8], opcode: u8, len: u64, st: Status, src: u32) {
+        let q = self.qps.get_mut(&qpn).unwrap();
+        let index = q.ci[1];
+        q.ci[1] = index.wrapping_add(1);
+        q.rq_psn = (q.rq_psn + 1) & 0xff_ffff;
+        let ud = q.kind == qp_type::UD;
+        self.complete(qpn, 1, |e| {
+            cqe::opcode.put(e, opcode as u64);
+            cqe::index.put(e, index as u64);
+            cqe::status.put(e, st as u64);
+            cqe::length.put(e, len);
+            cqe::solicited.put(e, sq::solicited.get(w));
+            cqe::grh.put(e, ud as u64);
+            cqe::src_qp.put(e, if ud { src as u64 } else { 0 });
+            if opcode != recv_op::SEND {
+                cqe::with_imm.put(e, 1);
+                cqe::imm.put(e, sq::imm.get(w));
+            }
+        });
+    }
+
+    fn gather(
+        &mut self,
+        c: usize,
+        pd: u64,
+        w: &[u8],
+        ud: bool,
+        len: u64,
+    ) -> Result<Vec<u8>, Status> {
+        if sq::inline.get(w) != 0 {
+            return Ok(w[32..32 + len as usize].to_vec());
+        }
+        let mut data = Vec::new();
+        for (va, n, key) in Self::sges(w, ud) {
+            let m = self
+                .mrs
+                .get(&key)
+                .filter(|m| m.allows(c, pd, va, n, 0))
+                .cloned()
+                .ok_or(status::LOC_PROT)?;
+            data.extend(m.read(self.link(c), va, n).ok_or(status::LOC_PROT)?);
+        }
+        assert_eq!(data.len() as u64, len);
+        Ok(data)
+    }
+
+    fn scatter(&mut self, c: usize, pd: u64, list: &[(u64, u64, u32)], data: &[u8]) -> Status {
+        let mut at = 0;
+        for &(va, n, key) in list {
+            let n = n.min((data.len() - at) as u64);
+            let ok = |m: &&Mr| m.allows(c, pd, va, n, LOCAL_WRITE);
+            let Some(m) = self.mrs.get(&key).filter(ok).cloned() else {
+                return status::LOC_PROT;
+            };
+            if m.write(self.link(c), va, &data[at..at + n as usize])
+                .is_none()
+            {
+                return status::LOC_PROT;
+            }
+            at += n as usize;
+        }
+        status::SUCCESS
+    }
+}
