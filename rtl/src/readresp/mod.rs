@@ -1,0 +1,430 @@
+//! READ responses: accepted READ requests become response packets.
+
+use crate::layouts::{MrCheck, QpCfg};
+use crate::packed_struct;
+use crate::prims::{Fifo, SdpRam, SdpRam2R};
+use crate::responder::mr_gate::MrGate;
+use crate::types::{QpCtl, QpErr, ReadJob, TxCmd, TxDone};
+use rust_hdl::prelude::*;
+
+packed_struct! {
+    /// A job in its ring: what is still to be sent of it.
+    pub struct RingJob {
+        pub psn: Bits<24>,
+        pub msn: Bits<24>,
+        pub va: Bits<64>,
+        pub rkey: Bits<32>,
+        pub len: Bits<32>,
+        pub stamp: Bits<48>,
+        /// A packet has been sent.
+        pub begun: bool,
+    }
+}
+packed_struct! {
+    /// Ring of a QP: jobs put in, jobs taken out (done or dropped), final packets given to `tx`; the QP is in the round-robin queue.
+    pub struct Ring { pub put: Bits<5>, pub taken: Bits<5>, pub sent: Bits<12>, pub queued: bool }
+}
+
+#[derive(LogicState, Copy, Clone, Debug, PartialEq)]
+pub enum RdState {
+    Idle,
+    Push,
+    Ring,
+    Job,
+    Mr,
+    Cmp,
+    Emit,
+    Drop,
+    Ctl,
+}
+
+/// Sends the responses of the READ requests that the responder has accepted.
+///
+/// * `LOG_QP`, `LOG_MR`: log2 of the tables; `LOG_JOBS` must be `LOG_QP + 4`.
+/// * In `rj`: a job, into the QP's ring of 16. The responder looks at port `lvl` (jobs in the ring) before it accepts a READ, so a ring never
+///   overflows; a job that still comes to a full ring is dropped. `busy` and `lvl` count a job two cycles after its transfer.
+/// * One packet a visit, round robin over QPs, jobs of a QP in order. QP state, rkey, PD, right and bounds are checked again for every packet: a ring
+///   of a QP that is not in RTR, RTS or SQD is dropped silently, one whose MR is gone is dropped with `err` (kind 5).
+/// * `done` (II 2): `resp_end` counts down what port `busy` shows; `fault` drops the ring, with `err` (kind 5).
+/// * `ctl`: RESET and FLUSH drop the ring, FENCE sends a `tx` of kind 1.
+/// * II: 6 cycles a packet, 2 a job. Latency from `rj` to `tx`: 8 cycles.
+#[derive(LogicBlock)]
+pub struct ReadResp<const LOG_QP: usize, const LOG_MR: usize, const LOG_JOBS: usize> {
+    pub clock: Signal<In, Clock>,
+    pub rst: Signal<In, bool>,
+    pub rj_valid: Signal<In, bool>,
+    pub rj_data: Signal<In, ReadJob>,
+    pub rj_ready: Signal<Out, bool>,
+    pub done_valid: Signal<In, bool>,
+    pub done_data: Signal<In, TxDone>,
+    pub done_ready: Signal<Out, bool>,
+    pub ctl_valid: Signal<In, bool>,
+    pub ctl_data: Signal<In, QpCtl>,
+    pub ctl_ready: Signal<Out, bool>,
+    pub cfg_raddr: Signal<Out, Bits<12>>,
+    pub cfg_rdata: Signal<In, QpCfg>,
+    pub mrc_raddr: Signal<Out, Bits<16>>,
+    pub mrc_rdata: Signal<In, MrCheck>,
+    pub busy_raddr: Signal<In, Bits<12>>,
+    pub busy_rdata: Signal<Out, bool>,
+    pub lvl_raddr: Signal<In, Bits<12>>,
+    pub lvl_rdata: Signal<Out, Bits<5>>,
+    pub tx_valid: Signal<Out, bool>,
+    pub tx_data: Signal<Out, TxCmd>,
+    pub tx_ready: Signal<In, bool>,
+    pub err_valid: Signal<Out, bool>,
+    pub err_data: Signal<Out, QpErr>,
+    pub err_ready: Signal<In, bool>,
+    pub idle: Signal<Out, bool>,
+    jobs: SdpRam<RingJob, LOG_JOBS>,
+    ring: SdpRam2R<Ring, LOG_QP>,
+    ring_l: SdpRam<Ring, LOG_QP>,
+    left: SdpRam2R<Bits<12>, LOG_QP>,
+    rr: Fifo<Bits<12>, LOG_QP>,
+    errs: Fifo<QpErr, LOG_QP>,
+    state: DFF<RdState>,
+    qp: DFF<Bits<12>>,
+    j: DFF<RingJob>,
+    n: DFF<Bits<13>>,
+    rest: DFF<Bits<33>>,
+    last: DFF<bool>,
+    live: DFF<bool>,
+    drop_err: DFF<bool>,
+    tx: DFF<TxCmd>,
+    tx_v: DFF<bool>,
+    d_busy: DFF<bool>,
+    d: DFF<TxDone>,
+    flt_v: DFF<bool>,
+    flt_qp: DFF<Bits<12>>,
+    k_one: Constant<Bits<5>>,
+    pass: Signal<Local, bool>,
+    gate: MrGate<LOG_MR>,
+    cfg: Signal<Local, QpCfg>,
+    st: Signal<Local, Bits<3>>,
+    mtu: Signal<Local, Bits<3>>,
+    mtu_b: Signal<Local, Bits<13>>,
+    mr: Signal<Local, MrCheck>,
+    rg: Signal<Local, Ring>,
+    rw: Signal<Local, Ring>,
+    rwe: Signal<Local, bool>,
+    rb: Signal<Local, Ring>,
+    rl: Signal<Local, Ring>,
+    level: Signal<Local, Bits<5>>,
+    full: Signal<Local, bool>,
+    r: Signal<Local, ReadJob>,
+    jr: Signal<Local, RingJob>,
+    jw: Signal<Local, RingJob>,
+    jwe: Signal<Local, bool>,
+    slot: Signal<Local, Bits<5>>,
+    jaddr: Signal<Local, Bits<16>>,
+    key: Signal<Local, Bits<32>>,
+    zero: Signal<Local, bool>,
+    taken_n: Signal<Local, Bits<5>>,
+    cut: Signal<Local, Bits<13>>,
+    t: Signal<Local, TxCmd>,
+    addr: Signal<Local, Bits<12>>,
+    c: Signal<Local, QpCtl>,
+    e: Signal<Local, QpErr>,
+    dd: Signal<Local, TxDone>,
+    d_addr: Signal<Local, Bits<12>>,
+    lt: Signal<Local, Bits<12>>,
+}
+
+crate::block_default! { ReadResp<LOG_QP, LOG_MR, LOG_JOBS> {
+    clock, rst, rj_valid, rj_data, rj_ready, done_valid, done_data, done_ready, ctl_valid, ctl_data, ctl_ready, cfg_raddr, cfg_rdata, mrc_raddr,
+    mrc_rdata, busy_raddr, busy_rdata, lvl_raddr, lvl_rdata, tx_valid, tx_data, tx_ready, err_valid, err_data, err_ready, idle, jobs, ring, ring_l,
+    left, rr, errs, state, qp, j, n, rest, last, live, drop_err, tx, tx_v, d_busy, d, flt_v, flt_qp, cfg, st, mtu, mtu_b,
+    mr, rg, rw, rwe, rb, rl, level, full, r, jr, jw, jwe, slot, jaddr, key, zero, taken_n, cut, t, addr, c, e, dd, d_addr, lt, pass, gate;
+    assert LOG_JOBS == LOG_QP + 4 && LOG_QP <= 12 && LOG_MR <= 16;
+    k_one: Constant::new(1.into()),
+} }
+
+impl<const LOG_QP: usize, const LOG_MR: usize, const LOG_JOBS: usize> Logic
+    for ReadResp<LOG_QP, LOG_MR, LOG_JOBS>
+{
+    #[hdl_gen]
+    fn update(&mut self) {
+        dff_setup!(self, clock, state, qp, j, n, rest, last, live);
+        dff_setup!(self, clock, drop_err, tx, tx_v, d_busy, d, flt_v, flt_qp);
+        clock!(self, clock, jobs, ring, ring_l, left, rr, errs, gate);
+        self.rr.rst.next = self.rst.val();
+        self.errs.rst.next = self.rst.val();
+        self.cfg.next = self.cfg_rdata.val();
+        self.st.next = self.cfg.val().state;
+        self.mtu.next = self.cfg.val().mtu;
+        self.mr.next = self.mrc_rdata.val();
+        self.rg.next = self.ring.rdata0.val();
+        self.r.next = self.rj_data.val();
+        self.c.next = self.ctl_data.val();
+        self.jr.next = self.jobs.rdata.val();
+        match self.mtu.val().index() {
+            2 => self.mtu_b.next = 512.into(),
+            3 => self.mtu_b.next = 1024.into(),
+            4 => self.mtu_b.next = 2048.into(),
+            5 => self.mtu_b.next = 4096.into(),
+            _ => self.mtu_b.next = 256.into(),
+        }
+        self.rj_ready.next = false;
+        self.ctl_ready.next = false;
+        self.addr.next = self.qp.q.val();
+        self.rwe.next = false;
+        self.rw.next = self.rg.val();
+        self.level.next = self.rg.val().put - self.rg.val().taken;
+        self.full.next = self.level.val().get_bit(4);
+        self.taken_n.next = self.rg.val().taken + self.k_one.val();
+        self.jwe.next = false;
+        self.rr.s_valid.next = false;
+        self.rr.s_data.next = self.qp.q.val();
+        self.rr.m_ready.next = false;
+        self.errs.s_valid.next = false;
+        self.e.next.qp = self.qp.q.val();
+        self.e.next.kind = 5.into();
+        self.errs.s_data.next = self.e.val();
+        self.zero.next = !self.j.q.val().len.any();
+        if self.tx_ready.val() {
+            self.tx_v.d.next = false;
+        }
+
+        // the job at the head, or (Push) the next free place
+        self.slot.next = self.rg.val().taken;
+        self.jw.next = self.j.q.val();
+        self.key.next = self.jr.val().rkey;
+        self.mrc_raddr.next = self.key.val().get_bits::<16>(8);
+        self.cut.next = self.mtu_b.val();
+
+        self.gate.mr.next = self.mr.val();
+        self.gate.right.next = self.mr.val().remote_read;
+        self.gate.pd.next = self.cfg.val().pd;
+        self.gate.key.next = self.j.q.val().rkey;
+        self.gate.va.next = self.j.q.val().va;
+        self.gate.len.next = self.j.q.val().len;
+        self.pass.next = self.live.q.val() & (self.zero.val() | self.gate.ok.val());
+
+        // the packet at hand
+        self.t.next.first = true;
+        self.t.next.last = true;
+        self.t.next.kind = 0.into();
+        self.t.next.qp = self.qp.q.val();
+        self.t.next.opcode = 14.into();
+        if self.last.q.val() {
+            self.t.next.opcode = 15.into();
+        }
+        if !self.j.q.val().begun {
+            self.t.next.opcode = 13.into();
+            if self.last.q.val() {
+                self.t.next.opcode = 16.into();
+            }
+        }
+        self.t.next.psn = self.j.q.val().psn;
+        self.t.next.ackreq = false;
+        self.t.next.se = false;
+        self.t.next.ip6 = self.cfg.val().ip6;
+        self.t.next.vlan = self.cfg.val().vlan;
+        self.t.next.len = self.n.q.val();
+        self.t.next.va = 0.into();
+        self.t.next.rkey = 0.into();
+        self.t.next.dlen = 0.into();
+        self.t.next.imm = 0.into();
+        self.t.next.aeth =
+            bits::<32>(0x1F00_0000) | bit_cast::<32, 24>(self.j.q.val().msn);
+        self.t.next.resp = true;
+        self.t.next.resp_end = self.last.q.val();
+        self.t.next.stamp = self.j.q.val().stamp;
+        self.key.next = self.j.q.val().rkey;
+        self.t.next.seg_mr = self.key.val().get_bits::<16>(8);
+        self.t.next.seg_va = self.j.q.val().va;
+        self.t.next.seg_len = self.n.q.val();
+
+        match self.state.q.val() {
+            RdState::Idle => {
+                if self.ctl_valid.val() {
+                    self.addr.next = self.c.val().qp;
+                    self.state.d.next = RdState::Ctl;
+                } else if self.flt_v.q.val() {
+                    self.addr.next = self.flt_qp.q.val();
+                    self.flt_v.d.next = false;
+                    self.drop_err.d.next = true;
+                    self.state.d.next = RdState::Drop;
+                } else if self.rj_valid.val() {
+                    self.rj_ready.next = true;
+                    self.addr.next = self.r.val().qp;
+                    self.jw.next.psn = self.r.val().psn;
+                    self.jw.next.msn = self.r.val().msn;
+                    self.jw.next.va = self.r.val().va;
+                    self.jw.next.rkey = self.r.val().rkey;
+                    self.jw.next.len = self.r.val().len;
+                    self.jw.next.stamp = self.r.val().stamp;
+                    self.jw.next.begun = false;
+                    self.j.d.next = self.jw.val();
+                    self.state.d.next = RdState::Push;
+                } else if self.rr.m_valid.val() {
+                    self.rr.m_ready.next = true;
+                    self.addr.next = self.rr.m_data.val();
+                    self.state.d.next = RdState::Ring;
+                }
+            }
+            RdState::Push => {
+                self.slot.next = self.rg.val().put;
+                if !self.full.val() {
+                    self.jwe.next = true;
+                    self.rwe.next = true;
+                    self.rw.next.put = self.rg.val().put + 1;
+                    self.rw.next.queued = true;
+                    self.rr.s_valid.next = !self.rg.val().queued;
+                }
+                self.state.d.next = RdState::Idle;
+            }
+            RdState::Ring => {
+                self.live.d.next =
+                    ((self.st.val() == 2) | (self.st.val() == 3)) | (self.st.val() == 4);
+                self.state.d.next = RdState::Job;
+                if !self.level.val().any() {
+                    // dropped since it was queued
+                    self.rwe.next = true;
+                    self.rw.next.queued = false;
+                    self.state.d.next = RdState::Idle;
+                }
+            }
+            RdState::Job => {
+                self.j.d.next = self.jr.val();
+                self.key.next = self.jr.val().rkey;
+                self.mrc_raddr.next = self.key.val().get_bits::<16>(8);
+                self.state.d.next = RdState::Mr;
+            }
+            RdState::Mr => {
+                self.rest.d.next = bit_cast::<33, 32>(self.j.q.val().len)
+                    - bit_cast::<33, 13>(self.mtu_b.val());
+                self.state.d.next = RdState::Cmp;
+            }
+            RdState::Cmp => {
+                // rest is len - mtu: negative or zero on the last packet
+                self.last.d.next = self.rest.q.val().get_bit(32) | !self.rest.q.val().any();
+                if self.rest.q.val().get_bit(32) {
+                    self.cut.next = bit_cast::<13, 32>(self.j.q.val().len);
+                }
+                self.n.d.next = self.cut.val();
+                self.state.d.next = RdState::Emit;
+            }
+            RdState::Emit => {
+                if !self.pass.val() {
+                    self.drop_err.d.next = self.live.q.val();
+                    self.state.d.next = RdState::Drop;
+                } else if !self.tx_v.q.val() | self.tx_ready.val() {
+                    self.tx.d.next = self.t.val();
+                    self.tx_v.d.next = true;
+                    self.jw.next.begun = true;
+                    self.jw.next.psn = self.j.q.val().psn + 1;
+                    self.jw.next.va = self.j.q.val().va + bit_cast::<64, 13>(self.n.q.val());
+                    self.jw.next.len = self.rest.q.val().get_bits::<32>(0);
+                    self.jwe.next = !self.last.q.val();
+                    self.rwe.next = true;
+                    if self.last.q.val() {
+                        self.rw.next.taken = self.taken_n.val();
+                        self.rw.next.sent = self.rg.val().sent + 1;
+                        self.rw.next.queued = self.taken_n.val() != self.rg.val().put;
+                        self.rr.s_valid.next = self.taken_n.val() != self.rg.val().put;
+                    } else {
+                        self.rr.s_valid.next = true;
+                    }
+                    self.state.d.next = RdState::Idle;
+                }
+            }
+            RdState::Drop => {
+                // a QP that is still queued leaves the queue at its next visit
+                if !self.drop_err.q.val() | self.errs.s_ready.val() {
+                    self.errs.s_valid.next = self.drop_err.q.val();
+                    self.rwe.next = true;
+                    self.rw.next.taken = self.rg.val().put;
+                    self.state.d.next = RdState::Idle;
+                }
+            }
+            RdState::Ctl => {
+                if self.c.val().op == 3 {
+                    if !self.tx_v.q.val() | self.tx_ready.val() {
+                        self.t.next.kind = 1.into();
+                        self.t.next.opcode = 0.into();
+                        self.t.next.len = 0.into();
+                        self.t.next.seg_len = 0.into();
+                        self.t.next.resp = false;
+                        self.t.next.resp_end = false;
+                        self.tx.d.next = self.t.val();
+                        self.tx_v.d.next = true;
+                        self.ctl_ready.next = true;
+                        self.state.d.next = RdState::Idle;
+                    }
+                } else {
+                    if (self.c.val().op == 0) | (self.c.val().op == 2) {
+                        self.rwe.next = true;
+                        self.rw.next.taken = self.rg.val().put;
+                    }
+                    self.ctl_ready.next = true;
+                    self.state.d.next = RdState::Idle;
+                }
+            }
+            _ => {
+                self.state.d.next = RdState::Idle;
+            }
+        }
+        self.qp.d.next = self.addr.val();
+        self.cfg_raddr.next = self.addr.val();
+        self.ring.raddr0.next = self.addr.val().get_bits::<LOG_QP>(0);
+        self.ring.raddr1.next = self.busy_raddr.val().get_bits::<LOG_QP>(0);
+        self.ring_l.raddr.next = self.lvl_raddr.val().get_bits::<LOG_QP>(0);
+        self.ring.waddr.next = self.qp.q.val().get_bits::<LOG_QP>(0);
+        self.ring_l.waddr.next = self.qp.q.val().get_bits::<LOG_QP>(0);
+        self.ring.wdata.next = self.rw.val();
+        self.ring_l.wdata.next = self.rw.val();
+        self.ring.we.next = self.rwe.val();
+        self.ring_l.we.next = self.rwe.val();
+        self.jaddr.next = (bit_cast::<16, 12>(self.qp.q.val()) << 4)
+            | bit_cast::<16, 4>(self.slot.val().get_bits::<4>(0));
+        self.jobs.raddr.next = self.jaddr.val().get_bits::<LOG_JOBS>(0);
+        self.jobs.waddr.next = self.jaddr.val().get_bits::<LOG_JOBS>(0);
+        self.jobs.wdata.next = self.jw.val();
+        self.jobs.we.next = self.jwe.val();
+
+        // frames that have left: counted by QP, apart from the ring
+        self.dd.next = self.done_data.val();
+        self.d_addr.next = self.d.q.val().qp;
+        self.done_ready.next = false;
+        self.left.we.next = false;
+        self.left.wdata.next = self.left.rdata0.val() + 1;
+        if self.d_busy.q.val() {
+            self.d_busy.d.next = false;
+            self.left.we.next = self.d.q.val().resp & self.d.q.val().resp_end;
+            if self.d.q.val().resp & self.d.q.val().fault {
+                self.flt_v.d.next = true;
+                self.flt_qp.d.next = self.d.q.val().qp;
+            }
+        } else if self.done_valid.val() & !self.flt_v.q.val() {
+            self.done_ready.next = true;
+            self.d.d.next = self.dd.val();
+            self.d_addr.next = self.dd.val().qp;
+            self.d_busy.d.next = true;
+        }
+        self.left.raddr0.next = self.d_addr.val().get_bits::<LOG_QP>(0);
+        self.left.waddr.next = self.d_addr.val().get_bits::<LOG_QP>(0);
+        self.left.raddr1.next = self.busy_raddr.val().get_bits::<LOG_QP>(0);
+        self.lt.next = self.left.rdata1.val();
+        self.rb.next = self.ring.rdata1.val();
+        self.busy_rdata.next =
+            (self.rb.val().put != self.rb.val().taken) | (self.rb.val().sent != self.lt.val());
+        self.rl.next = self.ring_l.rdata.val();
+        self.lvl_rdata.next = self.rl.val().put - self.rl.val().taken;
+
+        self.tx_valid.next = self.tx_v.q.val();
+        self.tx_data.next = self.tx.q.val();
+        self.err_valid.next = self.errs.m_valid.val();
+        self.err_data.next = self.errs.m_data.val();
+        self.errs.m_ready.next = self.err_ready.val();
+        self.idle.next = (((self.state.q.val() == RdState::Idle) & !self.tx_v.q.val())
+            & (!self.rr.m_valid.val() & !self.errs.m_valid.val()))
+            & (!self.d_busy.q.val() & !self.flt_v.q.val());
+        if self.rst.val() {
+            self.state.d.next = RdState::Idle;
+            self.tx_v.d.next = false;
+            self.d_busy.d.next = false;
+            self.flt_v.d.next = false;
+        }
+    }
+}

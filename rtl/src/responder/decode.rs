@@ -1,0 +1,109 @@
+//! What an opcode asks of the responder.
+
+use crate::packed_struct;
+use rust_hdl::prelude::*;
+
+packed_struct! {
+    pub struct OpFlags {
+        /// RC service class.
+        pub rc: bool,
+        pub cnp: bool,
+        pub send: bool,
+        pub write: bool,
+        pub read: bool,
+        pub first: bool,
+        pub last: bool,
+        /// With immediate data.
+        pub imm: bool,
+        /// None of send, write, read: atomics, SEND with invalidate and responses are refused.
+        pub bad: bool,
+    }
+}
+
+/// Flags of a BTH opcode. Combinational.
+#[derive(LogicBlock, Default)]
+pub struct Decode {
+    pub op: Signal<In, Bits<8>>,
+    pub flags: Signal<Out, OpFlags>,
+    f: Signal<Local, OpFlags>,
+}
+
+impl Logic for Decode {
+    #[hdl_gen]
+    fn update(&mut self) {
+        self.f.next.rc = !self.op.val().get_bits::<3>(5).any();
+        self.f.next.cnp = self.op.val() == 129;
+        self.f.next.send = false;
+        self.f.next.write = false;
+        self.f.next.read = false;
+        self.f.next.first = false;
+        self.f.next.last = false;
+        self.f.next.imm = false;
+        self.f.next.bad = false;
+        match self.op.val().index() {
+            0 => {
+                self.f.next.send = true;
+                self.f.next.first = true;
+            }
+            1 => {
+                self.f.next.send = true;
+            }
+            2 => {
+                self.f.next.send = true;
+                self.f.next.last = true;
+            }
+            3 => {
+                self.f.next.send = true;
+                self.f.next.last = true;
+                self.f.next.imm = true;
+            }
+            4 => {
+                self.f.next.send = true;
+                self.f.next.first = true;
+                self.f.next.last = true;
+            }
+            5 => {
+                self.f.next.send = true;
+                self.f.next.first = true;
+                self.f.next.last = true;
+                self.f.next.imm = true;
+            }
+            6 => {
+                self.f.next.write = true;
+                self.f.next.first = true;
+            }
+            7 => {
+                self.f.next.write = true;
+            }
+            8 => {
+                self.f.next.write = true;
+                self.f.next.last = true;
+            }
+            9 => {
+                self.f.next.write = true;
+                self.f.next.last = true;
+                self.f.next.imm = true;
+            }
+            10 => {
+                self.f.next.write = true;
+                self.f.next.first = true;
+                self.f.next.last = true;
+            }
+            11 => {
+                self.f.next.write = true;
+                self.f.next.first = true;
+                self.f.next.last = true;
+                self.f.next.imm = true;
+            }
+            12 => {
+                self.f.next.read = true;
+                self.f.next.first = true;
+                self.f.next.last = true;
+            }
+            _ => {
+                self.f.next.bad = true;
+            }
+        }
+        self.flags.next = self.f.val();
+    }
+}
