@@ -234,6 +234,69 @@ fn perftest() {
     }
 }
 
+/// rdma-core's own tests of the verbs that the card does. A test of something else skips itself on EOPNOTSUPP.
+#[test]
+fn pyverbs() {
+    let tests = Path::new("/usr/share/doc/rdma-core/tests");
+    let have = Command::new("/usr/bin/python3")
+        .args(["-c", "import pyverbs.device"])
+        .output();
+    if !have.is_ok_and(|o| o.status.success()) || !tests.exists() {
+        eprintln!("python3-pyverbs or rdma-core's tests are not installed: not run");
+        return;
+    }
+    let w = World::new("py");
+    let dir = w.root.join("tests");
+    std::fs::create_dir(&dir).unwrap();
+    for f in std::fs::read_dir(tests).unwrap() {
+        let from = f.unwrap().path();
+        let name = from.file_name().unwrap().to_str().unwrap().to_string();
+        let packed = name.strip_suffix(".gz");
+        let data = match packed {
+            Some(_) => Command::new("zcat").arg(&from).output().unwrap().stdout,
+            None => std::fs::read(&from).unwrap(),
+        };
+        std::fs::write(dir.join(packed.unwrap_or(&name)), data).unwrap();
+    }
+    let args = [
+        "tests/run_tests.py",
+        "--dev",
+        "metaroce0",
+        "--port",
+        "1",
+        "--gid",
+        "1",
+        "-v",
+    ];
+    let args = args.iter().chain(PYVERBS).copied().collect::<Vec<_>>();
+    let o = finish(
+        w.command("/usr/bin/python3", &args)
+            .current_dir(&w.root)
+            .spawn()
+            .unwrap(),
+    );
+    let t = both(&o);
+    if std::env::var_os("METAROCE_TEST_SHOW").is_some() {
+        eprintln!("{t}");
+    }
+    assert!(o.status.success(), "{t}");
+}
+
+const PYVERBS: &[&str] = &[
+    "tests.test_addr",
+    "tests.test_cq",
+    "tests.test_cq_events",
+    "tests.test_device",
+    "tests.test_mr",
+    "tests.test_pd",
+    "tests.test_qp",
+    "tests.test_atomic",
+    "tests.test_odp",
+    "tests.test_parent_domain",
+    "tests.test_relaxed_ordering",
+    "tests.test_fork",
+];
+
 /// Builds a C program beside the tests.
 fn compile(source: &str, to: &Path) -> bool {
     if !installed("gcc") || !Path::new("/usr/include/infiniband/verbs.h").exists() {

@@ -1,5 +1,5 @@
 //! Devices, contexts, and what the device says of itself.
-use super::{cq, event, mr, qp};
+use super::{cq, event, mr, size};
 use crate::abi::*;
 use crate::card::sim::SimCard;
 use crate::ctx::{Ctx, Identity};
@@ -210,7 +210,7 @@ fn device_attr(ctx: &Ctx) -> IbvDeviceAttr {
     a.hw_ver = 1;
     // QPN 0 and 1 are reserved.
     a.max_qp = (1 << caps.log_qp) - 2;
-    a.max_qp_wr = qp::MAX_WR as c_int;
+    a.max_qp_wr = size::MAX_WR as c_int;
     a.device_cap_flags = CURR_QP_STATE_MOD | PORT_ACTIVE_EVENT | SYS_IMAGE_GUID | RC_RNR_NAK_GEN;
     a.max_sge = caps.max_sge.min(super::wqe::max_sges(true) as u32) as c_int;
     a.max_sge_rd = a.max_sge;

@@ -6,6 +6,7 @@ pub mod event;
 pub mod mr;
 pub mod post;
 pub mod qp;
+pub mod size;
 pub mod wqe;
 
 use crate::card::Errno;

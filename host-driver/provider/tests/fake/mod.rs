@@ -2,6 +2,7 @@
 //! perfect network between all QPs. It is what the provider is tested against without an RTL simulator; it knows
 //! nothing of packets, time or loss.
 mod card;
+mod command;
 mod link;
 mod mem;
 
