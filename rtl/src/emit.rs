@@ -249,6 +249,7 @@ fn check_module(m: &str, modules: &HashSet<&str>) -> Result<(), String> {
                 "localparam",
                 "integer",
                 "parameter",
+                "function",
             ]
             .contains(&t.0.as_str())
         });

@@ -147,6 +147,15 @@ fn icrc() {
     )
     .cycles(200)
     .run();
+    // the XOR trees, which is what synthesis sees
+    Diff::new(
+        "icrc512s",
+        Icrc::<512, 256>::default,
+        inputs!(rst, s_data, s_sop, s_eop, s_empty, s_valid),
+    )
+    .define("SYNTHESIS")
+    .cycles(200)
+    .run();
 }
 
 /// Advance `u` by one clock with the inputs that are set; returns what `get` sees just before the edge.
@@ -305,7 +314,10 @@ fn a_broken_copy_is_caught() {
 #[test]
 fn psn_compare() {
     Diff::new("psn_cmp", PsnCmp::default, inputs!(a, b))
-        .pick("a", &[0, 1, 2, 0x7FFFFF, 0x800000, 0x800001, 0xFFFFFE, 0xFFFFFF])
+        .pick(
+            "a",
+            &[0, 1, 2, 0x7FFFFF, 0x800000, 0x800001, 0xFFFFFE, 0xFFFFFF],
+        )
         .pick("b", &[0, 1, 0x7FFFFF, 0x800000, 0xFFFFFF])
         .run();
 }

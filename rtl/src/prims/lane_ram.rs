@@ -61,15 +61,32 @@ impl<const W: usize, const L: usize, const A: usize> Logic for LaneRam<W, L, A> 
         assert!(W == 8 * L && A >= 2, "LaneRam<{W},{L},{A}>");
         let half = 1usize << (A - 1);
         let (w, l, h) = (W - 1, L - 1, A - 2);
+        // eight lane bits to eight byte masks: spread the bits, one a byte, and widen each to its byte
         let lanes = |name: &str| {
             (0..L)
+                .step_by(8)
                 .rev()
-                .map(|i| format!("{{8{{{name}[{i}]}}}}"))
+                .map(|i| match L - i {
+                    1..=7 => (i..L)
+                        .rev()
+                        .map(|k| format!("{{8{{{name}[{k}]}}}}"))
+                        .collect::<Vec<_>>()
+                        .join(", "),
+                    _ => format!("widen({name}[{}:{i}])", i + 7),
+                })
                 .collect::<Vec<_>>()
                 .join(", ")
         };
         let mut s = format!(
-            "reg [{w}:0] even [0:{n}];
+            "function [63:0] widen(input [7:0] m);
+   reg [63:0] t;
+   begin
+      t = {{8{{m}}}} & 64'h8040201008040201;
+      t = ((t + 64'h7f7f7f7f7f7f7f7f) | t) & 64'h8080808080808080;
+      widen = (t - (t >> 7)) | t;
+   end
+endfunction
+reg [{w}:0] even [0:{n}];
 reg [{w}:0] odd [0:{n}];
 integer k;
 initial for (k = 0; k < {half}; k = k + 1) begin even[k] = {W}'h0; odd[k] = {W}'h0; end
@@ -109,11 +126,12 @@ always @(posedge clock) begin
    end
 end
 `else
-wire [{w}:0] mask_e = {{{me}}};
-wire [{w}:0] mask_o = {{{mo}}};
+reg [{w}:0] mask;
 always @(posedge clock) if (we) begin
-   if (|en_e) even[we_a] <= (even[we_a] & ~mask_e) | (wdata & mask_e);
-   if (|en_o) odd[wo_a] <= (odd[wo_a] & ~mask_o) | (wdata & mask_o);
+   mask = {{{me}}};
+   if (|en_e) even[we_a] <= (even[we_a] & ~mask) | (wdata & mask);
+   mask = {{{mo}}};
+   if (|en_o) odd[wo_a] <= (odd[wo_a] & ~mask) | (wdata & mask);
 end
 `endif
 wire [{w}:0] mask_r = {{{mr}}};

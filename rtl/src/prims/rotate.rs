@@ -7,6 +7,7 @@ use rust_hdl::prelude::*;
 /// To rotate right by `n`, rotate left by `L - n`.
 ///
 /// * `s_*` in cycle t gives `m_*` in cycle t+2: two register stages of at most three 2:1 levels each. Initiation interval 1.
+/// * `m_data` means something only with `m_valid` (an idle pipe does not rotate: that costs a simulator nothing).
 /// * `tag` travels with the word. No back-pressure: `ce` low freezes the whole pipe. `rst` clears the valid bits.
 #[derive(LogicBlock)]
 pub struct ByteRot<D: Synth, const W: usize, const L: usize> {
@@ -69,7 +70,7 @@ impl<D: Synth, const W: usize, const L: usize> Logic for ByteRot<D, W, L> {
         self.x[0].next = self.s_data.val();
         for k in 0..3 {
             self.x[k + 1].next = self.x[k].val();
-            if self.s_n.val().get_bit(k) {
+            if self.s_valid.val() & self.s_n.val().get_bit(k) {
                 self.x[k + 1].next =
                     (self.x[k].val() << self.up[k].val()) | (self.x[k].val() >> self.down[k].val());
             }
@@ -77,7 +78,7 @@ impl<D: Synth, const W: usize, const L: usize> Logic for ByteRot<D, W, L> {
         self.x[4].next = self.d1.q.val();
         for k in 3..6 {
             self.x[k + 2].next = self.x[k + 1].val();
-            if self.n1.q.val().get_bit(k) {
+            if self.v1.q.val() & self.n1.q.val().get_bit(k) {
                 self.x[k + 2].next = (self.x[k + 1].val() << self.up[k].val())
                     | (self.x[k + 1].val() >> self.down[k].val());
             }

@@ -2,6 +2,7 @@
 
 use num_bigint::BigUint;
 use rust_hdl::prelude::*;
+use std::collections::BTreeMap;
 
 /// Rows of a matrix over GF(2): `y[i] = ^(x & rows[i])`. Row bit `j` belongs to input bit `j`. The one source of `update` and of the Verilog.
 #[derive(Clone, Debug, Default)]
@@ -37,8 +38,79 @@ impl Rows {
         y
     }
 
-    /// Verilog expressions, one a row, over the vector `x`: 64-bit chunks, since that is what a simulator handles fastest.
-    fn verilog(&self, inputs: usize) -> Vec<String> {
+    /// The trees for synthesis, and for simulation a table of 256 words for each input byte, which is several times faster. `head` and `assign`
+    /// say how a result is stored, such as `always @(*)` and `=`.
+    fn verilog(&self, inputs: usize, head: &str, assign: &str) -> String {
+        let mut s = format!("`ifdef SYNTHESIS\n{head} begin\n");
+        for (i, e) in self.trees(inputs).iter().enumerate() {
+            s += &format!("   y[{i}] {assign} {e};\n");
+        }
+        s += "end\n`else\n";
+        let mut sums: BTreeMap<(usize, usize), Vec<usize>> = BTreeMap::new();
+        for (j, run) in self.runs(inputs).into_iter().enumerate() {
+            sums.entry(run).or_default().push(j);
+        }
+        s += "integer k;\n";
+        for ((lo, hi), bytes) in &sums {
+            for j in bytes {
+                let bits: Vec<String> = (*lo..=*hi)
+                    .rev()
+                    .map(|i| format!("^(k[7:0] & 8'h{:x})", self.byte(i, *j)))
+                    .collect();
+                s += &format!(
+                    "reg [{}:0] t{j} [0:255];\ninitial for (k = 0; k < 256; k = k + 1) t{j}[k] = {{{}}};\n",
+                    hi - lo,
+                    bits.join(", ")
+                );
+            }
+        }
+        s += &format!("{head} begin\n");
+        for ((lo, hi), bytes) in &sums {
+            let terms: Vec<String> = bytes
+                .iter()
+                .map(|j| format!("t{j}[x[{}:{}]]", 8 * j + 7, 8 * j))
+                .collect();
+            s += &format!("   y[{hi}:{lo}] {assign} {};\n", terms.join(" ^ "));
+        }
+        s + "end\n`endif\n"
+    }
+
+    fn byte(&self, row: usize, j: usize) -> u8 {
+        (self.rows[row][j / 8] >> (8 * (j % 8))) as u8
+    }
+
+    /// For each input byte the run of rows (first, last) that it acts on; runs that overlap are one, so that each row has one sum of tables.
+    fn runs(&self, inputs: usize) -> Vec<(usize, usize)> {
+        let mut hit: Vec<(usize, usize)> = (0..inputs / 8)
+            .map(|j| {
+                let on = |i: &usize| self.byte(*i, j) != 0;
+                let n = self.rows.len();
+                let lo = (0..n).find(on).expect("an input byte without effect");
+                (lo, (0..n).rev().find(on).expect("found above"))
+            })
+            .collect();
+        let mut all = hit.clone();
+        all.sort();
+        let mut runs: Vec<(usize, usize)> = vec![];
+        for (lo, hi) in all {
+            match runs.last_mut() {
+                Some(r) if lo <= r.1 => r.1 = r.1.max(hi),
+                _ => runs.push((lo, hi)),
+            }
+        }
+        for h in &mut hit {
+            *h = *runs
+                .iter()
+                .find(|r| r.0 <= h.0 && h.1 <= r.1)
+                .expect("merged above");
+        }
+        let rows: usize = runs.iter().map(|r| r.1 - r.0 + 1).sum();
+        assert!(rows == self.rows.len(), "a row is always zero");
+        hit
+    }
+
+    /// Verilog expressions, one a row, over the vector `x`.
+    fn trees(&self, inputs: usize) -> Vec<String> {
         self.rows
             .iter()
             .map(|r| {
@@ -51,11 +123,7 @@ impl Rows {
                         format!("(x[{}:{}] & {n}'h{m:x})", 64 * w + n - 1, 64 * w)
                     })
                     .collect();
-                if terms.is_empty() {
-                    "1'b0".into()
-                } else {
-                    format!("^({})", terms.join(" ^ "))
-                }
+                format!("^({})", terms.join(" ^ "))
             })
             .collect()
     }
@@ -73,6 +141,7 @@ pub struct XorMat<const I: usize, const O: usize> {
 impl<const I: usize, const O: usize> XorMat<I, O> {
     pub fn new(m: Rows) -> Self {
         assert!(m.rows.len() == O && m.words == I.div_ceil(64));
+        assert!(I % 8 == 0);
         Self {
             x: Default::default(),
             y: Default::default(),
@@ -94,11 +163,7 @@ impl<const I: usize, const O: usize> Logic for XorMat<I, O> {
         self.y.connect();
     }
     fn hdl(&self) -> Verilog {
-        let mut s = String::from("always @(*) begin\n");
-        for (i, e) in self._m.verilog(I).iter().enumerate() {
-            s += &format!("   y[{i}] = {e};\n");
-        }
-        Verilog::Custom(s + "end\n")
+        Verilog::Custom(self._m.verilog(I, "always @(*)", "="))
     }
 }
 
@@ -115,6 +180,7 @@ pub struct XorMatReg<const I: usize, const O: usize> {
 impl<const I: usize, const O: usize> XorMatReg<I, O> {
     pub fn new(m: Rows) -> Self {
         assert!(m.rows.len() == O && m.words == I.div_ceil(64));
+        assert!(I % 8 == 0);
         Self {
             clock: Default::default(),
             en: Default::default(),
@@ -135,11 +201,8 @@ impl<const I: usize, const O: usize> Logic for XorMatReg<I, O> {
         self.y.connect();
     }
     fn hdl(&self) -> Verilog {
-        let mut s = format!("initial y = {O}'h0;\nalways @(posedge clock) if (en) begin\n");
-        for (i, e) in self._m.verilog(I).iter().enumerate() {
-            s += &format!("   y[{i}] <= {e};\n");
-        }
-        Verilog::Custom(s + "end\n")
+        let body = self._m.verilog(I, "always @(posedge clock) if (en)", "<=");
+        Verilog::Custom(format!("initial y = {O}'h0;\n{body}"))
     }
     fn timing(&self) -> Vec<TimingInfo> {
         vec![TimingInfo {
