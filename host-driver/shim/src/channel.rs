@@ -30,7 +30,7 @@ unsafe fn is_dev_full(fd: c_int) -> bool {
     keep_errno(|| {
         let mut st = core::mem::MaybeUninit::<libc::stat>::zeroed();
         libc::syscall(libc::SYS_fstat, fd, st.as_mut_ptr()) == 0
-            && st.assume_init().st_rdev as u64 == DEV_FULL
+            && st.assume_init().st_rdev == DEV_FULL
     })
 }
 

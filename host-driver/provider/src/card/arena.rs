@@ -108,12 +108,12 @@ impl Arena {
         self.base as u64
     }
     fn word(&self, offset: u64) -> &AtomicU64 {
-        debug_assert!(offset.is_multiple_of(8) && offset < self.size as u64);
+        debug_assert!(offset % 8 == 0 && offset < self.size as u64);
         // SAFETY: inside the mapping and aligned.
         unsafe { &*(self.base.add(offset as usize) as *const AtomicU64) }
     }
     fn half(&self, offset: u64) -> &AtomicU32 {
-        debug_assert!(offset.is_multiple_of(4) && offset < self.size as u64);
+        debug_assert!(offset % 4 == 0 && offset < self.size as u64);
         // SAFETY: as above.
         unsafe { &*(self.base.add(offset as usize) as *const AtomicU32) }
     }

@@ -291,7 +291,12 @@ mod tests {
             ipv4: [10, 0, 0, 1],
             mtu: 4200,
         };
-        build_tree(&root, &[card.clone()], Path::new("/nonexistent")).unwrap();
+        build_tree(
+            &root,
+            std::slice::from_ref(&card),
+            Path::new("/nonexistent"),
+        )
+        .unwrap();
         let id = identity(&root.join("class/infiniband/metaroce0"));
         assert_eq!((id.guid, id.link_mtu), (card.guid, 4200));
         assert_eq!(id.gids, card.gids());

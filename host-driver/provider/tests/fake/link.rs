@@ -236,7 +236,7 @@ impl Link {
         if let Some(p) = self.arena(bus, data.len()) {
             let n = data.len();
             unsafe {
-                if n >= 8 && n.is_multiple_of(8) {
+                if n >= 8 && n % 8 == 0 {
                     core::ptr::copy_nonoverlapping(data.as_ptr(), p, n - 8);
                     let last = u64::from_le_bytes(data[n - 8..].try_into().unwrap());
                     (*(p.add(n - 8) as *const AtomicU64)).store(last, Ordering::Release);
