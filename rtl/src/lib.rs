@@ -16,3 +16,6 @@ pub mod layouts;
 pub mod types;
 pub mod hostport;
 pub mod doorbell;
+pub mod fetch;
+pub mod sqfetch;
+pub mod rqfetch;
