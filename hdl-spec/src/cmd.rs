@@ -4,51 +4,49 @@
 //! write; it is valid when `response.seq` equals the command's `seq` (take `seq` from 1 upwards).
 //! `status` is 0 or a positive errno; a refused command changes nothing.
 
-use crate::layout;
+use crate::{codes, layout};
 
 pub const CMD_BYTES: usize = 128;
 pub const BLOCK_BYTES: usize = 192;
 pub const RESP_OFFSET: usize = 128;
 
-/// Command opcodes.
-pub mod op {
-    pub const NOP: u8 = 0;
-    pub const ALLOC_PD: u8 = 1;
-    pub const DEALLOC_PD: u8 = 2;
-    pub const CREATE_EQ: u8 = 3;
-    pub const CREATE_CQ: u8 = 4;
-    pub const DESTROY_CQ: u8 = 5;
-    pub const REG_MR: u8 = 6;
-    pub const DEREG_MR: u8 = 7;
-    pub const CREATE_QP: u8 = 8;
-    pub const MODIFY_QP: u8 = 9;
-    pub const QUERY_QP: u8 = 10;
-    pub const DESTROY_QP: u8 = 11;
-    /// Admin (PASID 0 page) only: destroys all that `id` (a PASID) owns.
-    pub const TEARDOWN: u8 = 12;
-    /// Admin only.
-    pub const SET_GID: u8 = 13;
-    pub const NAMES: [&str; 14] = [
-        "NOP", "ALLOC_PD", "DEALLOC_PD", "CREATE_EQ", "CREATE_CQ", "DESTROY_CQ", "REG_MR", "DEREG_MR",
-        "CREATE_QP", "MODIFY_QP", "QUERY_QP", "DESTROY_QP", "TEARDOWN", "SET_GID",
-    ];
+codes! {
+    /// Command opcodes.
+    op {
+        NOP = 0, "Answers";
+        ALLOC_PD = 1, "New protection domain in `response.id`";
+        DEALLOC_PD = 2, "Frees PD `id`; EBUSY while an MR or QP uses it";
+        CREATE_EQ = 3, "Event queue of this PASID; the first command of a process";
+        CREATE_CQ = 4, "New CQN in `response.id`";
+        DESTROY_CQ = 5, "Destroys CQN `id`; EBUSY while a QP uses it";
+        REG_MR = 6, "New key (lkey = rkey) in `response.id`";
+        DEREG_MR = 7, "Frees key `id`; no DMA through it afterwards";
+        CREATE_QP = 8, "New QPN in `response.id`, state RESET";
+        MODIFY_QP = 9, "State and attributes of QPN `id`";
+        QUERY_QP = 10, "State, PSNs and send queue head of QPN `id`";
+        DESTROY_QP = 11, "Destroys QPN `id`; no DMA and no CQE afterwards";
+        TEARDOWN = 12, "Admin page only: destroys all that PASID `id` owns";
+        SET_GID = 13, "Admin page only: source addresses of one GID index";
+    }
 }
 
-/// Response status: Linux errno values.
-pub mod errno {
-    pub const OK: u8 = 0;
-    pub const EPERM: u8 = 1;
-    pub const ENOENT: u8 = 2;
-    pub const ENOMEM: u8 = 12;
-    pub const EBUSY: u8 = 16;
-    pub const EINVAL: u8 = 22;
-    pub const EOPNOTSUPP: u8 = 95;
+codes! {
+    /// Response status: Linux errno values.
+    errno {
+        OK = 0, "Done";
+        EPERM = 1, "Not allowed from this page";
+        ENOENT = 2, "No such object, or not this PASID's";
+        ENOMEM = 12, "The table is full";
+        EBUSY = 16, "Another object still uses it";
+        EINVAL = 22, "A field or attribute mask is not legal";
+        EOPNOTSUPP = 95, "This configuration leaves it out";
+    }
 }
 
 layout! {
     /// Head of every command. `id` is the object: PD, CQN, MR key, QPN or PASID.
     head: 1024 {
-        opcode: 0, 8, "`cmd::op`";
+        opcode: 0, 8, "Command";
         seq: 32, 32, "Copied into the response; not 0";
         id: 64, 32, "Object that the command acts on";
     }
@@ -95,7 +93,7 @@ layout! {
 layout! {
     /// CREATE_QP. Rings are 4 KiB aligned.
     create_qp: 1024 {
-        qp_type: 96, 2, "`table::qp_type`";
+        qp_type: 96, 2, "As `qp_cfg.qp_type`";
         sq_log: 98, 4, "log2 of the send ring, units (4..=15)";
         rq_log: 102, 4, "log2 of the receive ring, entries (0..=15)";
         rq_stride: 106, 2, "log2 of units per receive entry";

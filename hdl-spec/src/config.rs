@@ -70,20 +70,26 @@ impl Config {
             return Err("bus_bits must be 512 or 64: the header stage is built for these widths");
         }
         if self.log_qp < 2 || self.log_qp > 12 {
-            return Err("log_qp must be 2..=12: the QP index is 12 bits, and QPN 0 and 1 are reserved");
+            return Err(
+                "log_qp must be 2..=12: the QP index is 12 bits, and QPN 0 and 1 are reserved",
+            );
         }
         if self.log_mr > 16 || self.log_cq > 12 {
             return Err("log_mr must be <= 16 and log_cq <= 12: table indices are 16 and 12 bits");
         }
         let frame_words = 4096 / (self.bus_bits / 8) + 4;
-        if (1u32 << self.log_rx_words) < 4 * frame_words || (1u32 << self.log_tx_words) < 4 * frame_words {
+        if (1u32 << self.log_rx_words) < 4 * frame_words
+            || (1u32 << self.log_tx_words) < 4 * frame_words
+        {
             return Err("packet buffers must hold at least four frames of MTU 4096");
         }
         if self.log_sq_slots < 3 {
             return Err("log_sq_slots must be >= 3: a WQE takes up to 5 units");
         }
         if self.bus_bits as u64 * self.clock_khz as u64 * 100 < self.line_mbps as u64 * 112 * 1000 {
-            return Err("bus_bits * clock must exceed the line rate by 12 %: partial beats cost that much");
+            return Err(
+                "bus_bits * clock must exceed the line rate by 12 %: partial beats cost that much",
+            );
         }
         Ok(())
     }
@@ -97,6 +103,12 @@ mod tests {
         for c in ALL {
             c.check().unwrap_or_else(|e| panic!("{}: {e}", c.name));
         }
-        assert!(Config { bus_bits: 512, clock_khz: 200_000, ..SIM_100G }.check().is_err());
+        assert!(Config {
+            bus_bits: 512,
+            clock_khz: 200_000,
+            ..SIM_100G
+        }
+        .check()
+        .is_err());
     }
 }

@@ -4,15 +4,15 @@
 //! a zeroed ring holds no valid entry. The card writes an entry after the payload it announces; the
 //! phase bit is in the last byte, and the reader needs an acquire barrier behind it.
 
-use crate::layout;
+use crate::{codes, layout};
 
 layout! {
     /// Completion queue entry.
     cqe: 512 {
         qpn: 0, 24, "QPN that the work request was posted to";
-        opcode: 24, 8, "`wqe::op` for a send completion, `recv_op` for a receive completion";
+        opcode: 24, 8, "Send completion: `sq.opcode`; receive completion: the table below";
         index: 32, 16, "Unit index of the WQE in its ring (frees it and all before it)";
-        status: 48, 8, "ibv_wc_status";
+        status: 48, 8, "`ibv_wc_status`";
         is_recv: 56, 1, "Receive queue completion";
         with_imm: 57, 1, "`imm` is valid";
         with_inv: 58, 1, "`imm` is an invalidated rkey";
@@ -24,55 +24,61 @@ layout! {
         vendor: 152, 8, "Vendor error; 0 on success and on flush";
         timestamp: 192, 64, "Card time in ns when the entry was made";
         post_time: 256, 64, "Card time in ns when the doorbell of a send WQE was accepted; 0 if not measured";
-        phase: 511, 1, "Lap phase, see the module";
+        phase: 511, 1, "Lap phase: entry `i` of a ring of `2^n` is written with `!(i >> n) & 1`";
     }
 }
 
-/// `cqe.opcode` of receive completions.
-pub mod recv_op {
-    pub const SEND: u8 = 0;
-    pub const SEND_IMM: u8 = 1;
-    pub const SEND_INV: u8 = 2;
-    pub const WRITE_IMM: u8 = 3;
+codes! {
+    /// `cqe.opcode` of receive completions.
+    recv_op {
+        SEND = 0, "SEND";
+        SEND_IMM = 1, "SEND with immediate data";
+        SEND_INV = 2, "SEND with invalidate";
+        WRITE_IMM = 3, "RDMA WRITE with immediate data";
+    }
 }
 
 layout! {
     /// Event queue entry. One event queue per PASID.
     eqe: 512 {
-        kind: 0, 8, "See `event`";
+        kind: 0, 8, "What happened";
         id: 32, 24, "CQN or QPN";
-        phase: 511, 1, "Lap phase";
+        phase: 511, 1, "Lap phase, as in a CQE";
     }
 }
 
-/// Event kinds.
-pub mod event {
-    pub const COMPLETION: u8 = 1;
-    pub const CQ_ERR: u8 = 2;
-    pub const QP_FATAL: u8 = 3;
-    pub const QP_REQ_ERR: u8 = 4;
-    pub const QP_ACCESS_ERR: u8 = 5;
-    pub const COMM_EST: u8 = 6;
-    pub const SQ_DRAINED: u8 = 7;
-    pub const PORT_ACTIVE: u8 = 8;
-    pub const PORT_ERR: u8 = 9;
-    pub const SRQ_LIMIT: u8 = 10;
-    pub const LAST_WQE: u8 = 11;
+codes! {
+    /// Event kinds.
+    event {
+        COMPLETION = 1, "An armed CQ has a new entry";
+        CQ_ERR = 2, "The CQ overflowed";
+        QP_FATAL = 3, "The QP failed: a fault of the card or of its rings";
+        QP_REQ_ERR = 4, "The responder got an invalid request";
+        QP_ACCESS_ERR = 5, "The responder refused an access";
+        COMM_EST = 6, "First packet while in RTR";
+        SQ_DRAINED = 7, "SQD is reached";
+        PORT_ACTIVE = 8, "Link up";
+        PORT_ERR = 9, "Link down";
+        SRQ_LIMIT = 10, "Shared receive queue below its limit";
+        LAST_WQE = 11, "No more receives of a shared queue will complete on this QP";
+    }
 }
 
-/// `ibv_wc_status` values that the card writes (C1: libibverbs/verbs.h).
-pub mod status {
-    pub const SUCCESS: u8 = 0;
-    pub const LOC_LEN: u8 = 1;
-    pub const LOC_QP_OP: u8 = 2;
-    pub const LOC_PROT: u8 = 4;
-    pub const WR_FLUSH: u8 = 5;
-    pub const BAD_RESP: u8 = 7;
-    pub const REM_INV_REQ: u8 = 9;
-    pub const REM_ACCESS: u8 = 10;
-    pub const REM_OP: u8 = 11;
-    pub const RETRY_EXC: u8 = 12;
-    pub const RNR_RETRY_EXC: u8 = 13;
-    pub const FATAL: u8 = 19;
-    pub const GENERAL: u8 = 21;
+codes! {
+    /// `ibv_wc_status` values that the card writes (as in libibverbs/verbs.h).
+    status {
+        SUCCESS = 0, "Done";
+        LOC_LEN = 1, "Local length error: the message does not fit the receive, or exceeds 2^31";
+        LOC_QP_OP = 2, "Local QP operation error: the WQE is not legal";
+        LOC_PROT = 4, "Local protection error: lkey, PD, bounds, or memory that is not there";
+        WR_FLUSH = 5, "Flushed: the QP is in ERR";
+        BAD_RESP = 7, "The response does not fit the request";
+        REM_INV_REQ = 9, "The responder: invalid request";
+        REM_ACCESS = 10, "The responder: access refused";
+        REM_OP = 11, "The responder: could not do it";
+        RETRY_EXC = 12, "No answer after all retries";
+        RNR_RETRY_EXC = 13, "No receive posted after all retries";
+        FATAL = 19, "The card failed";
+        GENERAL = 21, "Other failure";
+    }
 }

@@ -55,7 +55,11 @@ impl Field {
         }
         let shift = (self.lo % 8) as u32;
         let n = ((shift + w) as usize).div_ceil(8);
-        let mask = (if w == 64 { u64::MAX as u128 } else { (1u128 << w) - 1 }) << shift;
+        let mask = (if w == 64 {
+            u64::MAX as u128
+        } else {
+            (1u128 << w) - 1
+        }) << shift;
         let val = ((v as u128) << shift) & mask;
         let mut i = 0;
         while i < n {
@@ -99,7 +103,12 @@ mod tests {
         for l in crate::LAYOUTS {
             let mut end = 0;
             for f in l.fields {
-                assert!(f.lo >= end, "{}.{} overlaps its predecessor", l.name, f.name);
+                assert!(
+                    f.lo >= end,
+                    "{}.{} overlaps its predecessor",
+                    l.name,
+                    f.name
+                );
                 end = f.lo + f.width;
             }
             assert!(end <= l.bits, "{} is longer than {} bits", l.name, l.bits);
@@ -116,7 +125,12 @@ mod tests {
                 f.put(&mut b, v);
                 assert_eq!(f.get(&b), v, "{}.{}", l.name, f.name);
                 f.put(&mut b, u64::MAX);
-                assert!(b.iter().all(|x| *x == 0xFF), "{}.{} touched a neighbour", l.name, f.name);
+                assert!(
+                    b.iter().all(|x| *x == 0xFF),
+                    "{}.{} touched a neighbour",
+                    l.name,
+                    f.name
+                );
             }
         }
     }

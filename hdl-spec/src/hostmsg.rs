@@ -3,47 +3,48 @@
 //!
 //! A message is the 40-byte [`Head`] followed by `len` bytes of data where the kind says so.
 
-/// Kinds of message. "C" = client (host), "S" = card side.
+/// Kind of message as the generated page lists it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-#[repr(u8)]
-pub enum Kind {
-    /// C->S. `addr` = arena base in the client's address space, `len` data = `Hello` text (program name).
-    /// The arena memfd is attached (SCM_RIGHTS). `tag` = HOST_ABI_MAJOR << 16 | MINOR, `arg` = card index.
-    Hello = 1,
-    /// S->C. `pasid` = the client's PASID; `status` = errno (text in the data).
-    HelloAck = 2,
-    /// S->C: read `len` bytes at `addr`; answered by ReadDone with the same `tag`.
-    Read = 3,
-    /// C->S: data, or `status` = EFAULT without data.
-    ReadDone = 4,
-    /// S->C: write the data at `addr`; answered by WriteDone with the same `tag`.
-    Write = 5,
-    /// C->S.
-    WriteDone = 6,
-    /// C->S: 32-bit register read at BAR offset `addr`; answered by MmioReadDone.
-    MmioRead = 7,
-    /// S->C: value in `arg`.
-    MmioReadDone = 8,
-    /// C->S: the doorbell ring has entries and the simulator had said that it sleeps.
-    Wake = 9,
-    /// S->C: interrupt: the event queue has entries.
-    Interrupt = 10,
-    /// C->S: look up the MAC of a GID (16 data bytes); answered by NeighborDone.
-    Neighbor = 11,
-    /// S->C: MAC in `arg` (first wire byte lowest), `status` = errno.
-    NeighborDone = 12,
-    /// S->C: the card is going away; data = reason text.
-    Goodbye = 13,
+pub struct KindInfo {
+    pub kind: Kind,
+    pub name: &'static str,
+    /// "C" = client (host), "S" = card side.
+    pub way: &'static str,
+    pub doc: &'static str,
+}
+
+macro_rules! kinds {
+    ($($id:ident = $v:literal $way:literal $doc:literal;)*) => {
+        /// Kinds of message.
+        #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+        #[repr(u8)]
+        pub enum Kind {
+            $(#[doc = concat!($way, ": ", $doc)] $id = $v),*
+        }
+        pub const KINDS: &[KindInfo] =
+            &[$(KindInfo { kind: Kind::$id, name: stringify!($id), way: $way, doc: $doc }),*];
+    };
+}
+
+kinds! {
+    Hello = 1 "C->S" "`addr` = arena base in the client's address space, data = program name, `tag` = ABI major << 16 | minor, `arg` = card index. The arena memfd is attached (SCM_RIGHTS)";
+    HelloAck = 2 "S->C" "`pasid` = the client's PASID; or `status` = errno, text in the data";
+    Read = 3 "S->C" "Read `len` bytes at `addr`; answered by ReadDone with the same `tag`";
+    ReadDone = 4 "C->S" "Data; or `status` = EFAULT without data";
+    Write = 5 "S->C" "Write the data at `addr`; answered by WriteDone with the same `tag`";
+    WriteDone = 6 "C->S" "Written; or `status` = EFAULT";
+    MmioRead = 7 "C->S" "32-bit register read at BAR offset `addr`; answered by MmioReadDone with the same `tag`";
+    MmioReadDone = 8 "S->C" "Value in `arg`";
+    Wake = 9 "C->S" "The doorbell ring has entries and the simulator had said that it sleeps";
+    Interrupt = 10 "S->C" "The event queue has entries";
+    Neighbor = 11 "C->S" "Look up the MAC of a GID (16 data bytes); answered by NeighborDone with the same `tag`";
+    NeighborDone = 12 "S->C" "MAC in `arg` (first wire byte lowest), or `status` = errno";
+    Goodbye = 13 "S->C" "The card is going away; data = reason";
 }
 
 impl Kind {
     pub fn from_u8(v: u8) -> Option<Kind> {
-        use Kind::*;
-        const ALL: [Kind; 13] = [
-            Hello, HelloAck, Read, ReadDone, Write, WriteDone, MmioRead, MmioReadDone, Wake, Interrupt, Neighbor,
-            NeighborDone, Goodbye,
-        ];
-        ALL.into_iter().find(|k| *k as u8 == v)
+        KINDS.iter().map(|k| k.kind).find(|k| *k as u8 == v)
     }
 }
 
@@ -75,12 +76,21 @@ pub enum MsgError {
 
 impl Head {
     pub fn new(kind: Kind) -> Head {
-        Head { kind, status: 0, tag: 0, pasid: 0, len: 0, addr: 0, arg: 0 }
+        Head {
+            kind,
+            status: 0,
+            tag: 0,
+            pasid: 0,
+            len: 0,
+            addr: 0,
+            arg: 0,
+        }
     }
     /// True for kinds that carry `len` bytes of data.
     pub fn has_data(&self) -> bool {
         use Kind::*;
-        matches!(self.kind, Hello | HelloAck | Write | Neighbor | Goodbye) || (self.kind == ReadDone && self.status == 0)
+        matches!(self.kind, Hello | HelloAck | Write | Neighbor | Goodbye)
+            || (self.kind == ReadDone && self.status == 0)
     }
     pub fn emit(&self, b: &mut [u8; HEAD_BYTES]) {
         b[0] = MAGIC;
@@ -127,26 +137,33 @@ pub mod arena {
     pub const MAGIC: u64 = 0x4152_4543_4F52_4D01;
     /// Sparse size of the memfd.
     pub const SIZE: u64 = 1 << 30;
-    /// Header page: u64 magic, u64 size, u64 base (client virtual address).
-    pub const HEADER: u64 = 0;
-    /// u32: 1 while the simulator sleeps. A client that sees 1 after publishing a doorbell clears it
-    /// (compare-exchange) and sends Wake.
-    pub const SLEEPING: u64 = 64;
-    /// u32: 1 when the card is dead; set by the simulator or by the client's own agent.
-    pub const DEAD: u64 = 128;
-    /// u64 enqueue position (clients, fetch_add by compare-exchange); u64 dequeue position (simulator).
-    pub const DB_HEAD: u64 = 192;
-    pub const DB_TAIL: u64 = 256;
-    /// Doorbell ring: a bounded multi-producer queue. Entry `p mod N` is free for position `p` when its
-    /// `seq` equals `p`; the producer writes the value and then `seq = p + 1`; the consumer takes it and
-    /// writes `seq = p + N`. Entries: u64 seq, u64 BAR offset, u64 bytes (8 or 64), u64 value or first
-    /// 8 bytes, ... 64 bytes of data from offset 64.
-    pub const DB_RING: u64 = 4096;
     pub const DB_ENTRIES: u64 = 1024;
     pub const DB_ENTRY_BYTES: u64 = 128;
+    /// Offset of a 64-byte doorbell's data in its entry.
     pub const DB_DATA: u64 = 64;
-    /// First byte for rings and the like.
-    pub const HEAP: u64 = DB_RING + DB_ENTRIES * DB_ENTRY_BYTES;
+
+    /// A part of the arena.
+    #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+    pub struct Part {
+        pub name: &'static str,
+        pub offset: u64,
+        pub doc: &'static str,
+    }
+    macro_rules! parts {
+        ($($id:ident = $off:expr, $doc:literal;)*) => {
+            $(#[doc = $doc] pub const $id: u64 = $off;)*
+            pub const TABLE: &[Part] = &[$(Part { name: stringify!($id), offset: $off, doc: $doc }),*];
+        };
+    }
+    parts! {
+        HEADER = 0, "u64 magic, u64 size, u64 base (client virtual address)";
+        SLEEPING = 64, "u32: 1 while the simulator sleeps. A client that sees 1 after publishing a doorbell clears it (compare-exchange) and sends Wake";
+        DEAD = 128, "u32: 1 when the card is dead; set by the simulator or by the client's own agent";
+        DB_HEAD = 192, "u64 enqueue position (clients, by compare-exchange)";
+        DB_TAIL = 256, "u64 dequeue position (simulator)";
+        DB_RING = 4096, "Doorbell ring, a bounded multi-producer queue. Entry `p mod N` is free for position `p` when its `seq` equals `p`; the producer writes the value and then `seq = p + 1`; the consumer takes it and writes `seq = p + N`. Entries: u64 seq, u64 BAR offset, u64 bytes (8 or 64), u64 value or first 8 bytes, and 64 bytes of data from offset 64";
+        HEAP = DB_RING + DB_ENTRIES * DB_ENTRY_BYTES, "First byte for rings and the like";
+    }
 }
 
 #[cfg(test)]
@@ -154,7 +171,15 @@ mod tests {
     use super::*;
     #[test]
     fn head_round_trip_and_refusals() {
-        let h = Head { kind: Kind::Write, status: 3, tag: 7, pasid: 9, len: 5, addr: 0x1122_3344_5566_7788, arg: 42 };
+        let h = Head {
+            kind: Kind::Write,
+            status: 3,
+            tag: 7,
+            pasid: 9,
+            len: 5,
+            addr: 0x1122_3344_5566_7788,
+            arg: 42,
+        };
         let mut b = [0u8; HEAD_BYTES];
         h.emit(&mut b);
         let mut m = b.to_vec();

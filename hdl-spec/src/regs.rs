@@ -7,44 +7,69 @@ pub const PAGE: u32 = 4096;
 /// Bits of a BAR offset.
 pub const BAR_BITS: u32 = 24;
 
+/// How a register may be used.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Access {
+    Ro,
+    Rw,
+    Wo,
+}
+
+/// A register or doorbell: offset in its page.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Register {
+    pub name: &'static str,
+    pub offset: u32,
+    pub access: Access,
+    pub doc: &'static str,
+}
+
+macro_rules! registers {
+    ($($id:ident $off:literal $acc:ident $doc:literal;)*) => {
+        $(#[doc = $doc] pub const $id: u32 = $off;)*
+        pub const TABLE: &[super::Register] = &[$(super::Register {
+            name: stringify!($id),
+            offset: $off,
+            access: super::Access::$acc,
+            doc: $doc,
+        }),*];
+    };
+}
+
 /// Page 0 registers (32 bit).
 pub mod admin {
     /// "MRCE" in ASCII, little-endian.
-    pub const ID: u32 = 0x000;
     pub const ID_VALUE: u32 = 0x4543_524D;
-    /// major << 16 | minor of the host ABI.
-    pub const ABI: u32 = 0x004;
-    pub const LOG_QP: u32 = 0x008;
-    pub const LOG_MR: u32 = 0x00C;
-    pub const LOG_CQ: u32 = 0x010;
-    pub const BUS_BITS: u32 = 0x014;
-    pub const MAX_SGE: u32 = 0x018;
-    pub const MAX_RD: u32 = 0x01C;
-    pub const MAX_PASID: u32 = 0x020;
-    /// Clock in units of 10 kHz (32227 = 322.27 MHz).
-    pub const CLOCK_10KHZ: u32 = 0x024;
-    /// RW: bits 2:0 log2(MPS/128) (0..=2), bits 6:4 log2(MRRS/128) (0..=5).
-    pub const PCIE_LIMITS: u32 = 0x040;
-    /// RW: bit 0 link up (drives PORT events).
-    pub const LINK: u32 = 0x044;
-    /// RW: low 32 bits of the port's MAC, then the high 16.
-    pub const MAC_LO: u32 = 0x048;
-    pub const MAC_HI: u32 = 0x04C;
-    /// RW: seed of the QPN and key generators.
-    pub const SEED: u32 = 0x050;
-    /// Counter `i` is 64 bit at `COUNTERS + 8 i`.
-    pub const COUNTERS: u32 = 0x400;
+    registers! {
+        ID 0x000 Ro "Identification, `0x4543524D` (\"MRCE\" in ASCII, little-endian)";
+        ABI 0x004 Ro "Host interface version: major << 16 | minor";
+        LOG_QP 0x008 Ro "log2 of the QP table";
+        LOG_MR 0x00C Ro "log2 of the MR table";
+        LOG_CQ 0x010 Ro "log2 of the CQ table";
+        BUS_BITS 0x014 Ro "Data path width in bits";
+        MAX_SGE 0x018 Ro "SGEs per work request";
+        MAX_RD 0x01C Ro "READs and atomics in flight per QP, either role";
+        MAX_PASID 0x020 Ro "Highest PASID";
+        CLOCK_10KHZ 0x024 Ro "Core clock in units of 10 kHz (32227 = 322.27 MHz)";
+        PCIE_LIMITS 0x040 Rw "Bits 2:0 log2(MPS/128) (0..=2), bits 6:4 log2(MRRS/128) (0..=5)";
+        LINK 0x044 Rw "Bit 0: link up (a change makes PORT events)";
+        MAC_LO 0x048 Rw "The port's MAC, low 32 bits (first wire byte lowest)";
+        MAC_HI 0x04C Rw "The port's MAC, high 16 bits";
+        SEED 0x050 Rw "Seed of the QPN and key generators";
+        COUNTERS 0x400 Ro "Counter `i` is 64 bit at `COUNTERS + 8 i`";
+    }
 }
 
 /// Offsets in a doorbell page. Doorbells are single 64-bit writes.
 pub mod doorbell {
-    pub const SQ: u32 = 0x00;
-    pub const RQ: u32 = 0x08;
-    pub const CQ: u32 = 0x10;
-    pub const EQ: u32 = 0x18;
-    pub const CMD: u32 = 0x20;
-    /// 64-byte write of unit 0 of a WQE that is also in the ring.
-    pub const DIRECT_WQE: u32 = 0x100;
+    registers! {
+        SQ 0x00 Wo "Send queue: `db_queue`";
+        RQ 0x08 Wo "Receive queue: `db_queue`";
+        CQ 0x10 Wo "Completion queue: `db_cq`";
+        EQ 0x18 Wo "Event queue: `db_eq`";
+        CMD 0x20 Wo "Bus address of a command block";
+        DIRECT_WQE 0x100 Wo "64-byte write of unit 0 of a WQE that is also in the ring";
+    }
 }
 
 layout! {
@@ -118,4 +143,16 @@ counters! {
     mtt_misses "Page-list cache misses";
     cmds "Commands executed";
     cmds_refused "Commands refused";
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    #[test]
+    fn registers_are_in_order_and_in_their_page() {
+        for t in [admin::TABLE, doorbell::TABLE] {
+            assert!(t.windows(2).all(|w| w[0].offset < w[1].offset));
+        }
+        assert!(admin::COUNTERS + 8 * COUNTERS.len() as u32 <= PAGE);
+    }
 }

@@ -1,12 +1,12 @@
 //! Entries of the card's tables. The command sequencer is the only writer of all of these.
 
-use crate::layout;
+use crate::{codes, layout};
 
 layout! {
     /// QP configuration part (32 B).
     qp_cfg: 256 {
-        state: 0, 3, "`qp_state`";
-        qp_type: 3, 2, "0 RC, 1 UC, 2 UD";
+        state: 0, 3, "State";
+        qp_type: 3, 2, "Type";
         ip6: 5, 1, "Packets are IPv6 (else IPv4)";
         vlan: 6, 1, "Packets carry a VLAN tag";
         srq: 7, 1, "Receives come from an SRQ";
@@ -91,20 +91,23 @@ layout! {
     }
 }
 
-/// QP states.
-pub mod qp_state {
-    pub const RESET: u8 = 0;
-    pub const INIT: u8 = 1;
-    pub const RTR: u8 = 2;
-    pub const RTS: u8 = 3;
-    pub const SQD: u8 = 4;
-    pub const SQE: u8 = 5;
-    pub const ERR: u8 = 6;
-    pub const NAMES: [&str; 7] = ["RESET", "INIT", "RTR", "RTS", "SQD", "SQE", "ERR"];
+codes! {
+    /// QP states.
+    qp_state {
+        RESET = 0, "Nothing is sent or received";
+        INIT = 1, "Receives may be posted";
+        RTR = 2, "Answers requests";
+        RTS = 3, "Sends and answers";
+        SQD = 4, "Send queue drained: what has begun ends, the rest waits";
+        SQE = 5, "Send queue error (UC, UD): sends are flushed, receives live";
+        ERR = 6, "Both queues are flushed";
+    }
 }
-/// QP types.
-pub mod qp_type {
-    pub const RC: u8 = 0;
-    pub const UC: u8 = 1;
-    pub const UD: u8 = 2;
+codes! {
+    /// QP types.
+    qp_type {
+        RC = 0, "Reliable connection";
+        UC = 1, "Unreliable connection";
+        UD = 2, "Unreliable datagram";
+    }
 }

@@ -6,7 +6,7 @@
 //! its operands where SGE 1 would be. The ring index counts units and wraps at 2^16; the slot is the
 //! index modulo the ring size, and a WQE may wrap from the last slot to slot 0.
 
-use crate::layout;
+use crate::{codes, layout};
 
 pub const UNIT: usize = 64;
 pub const MAX_UNITS: usize = 5;
@@ -17,7 +17,7 @@ pub const MAX_INLINE: usize = 32 + 4 * UNIT;
 layout! {
     /// Unit 0 of a send WQE.
     sq: 512 {
-        opcode: 0, 8, "Operation, see `op`";
+        opcode: 0, 8, "Operation";
         signaled: 8, 1, "Write a CQE on success (errors always write one)";
         fence: 9, 1, "Start only after all earlier READs and atomics have completed";
         solicited: 10, 1, "Set the SE bit on the last packet";
@@ -94,17 +94,19 @@ layout! {
     }
 }
 
-/// Operations of a send WQE.
-pub mod op {
-    pub const SEND: u8 = 0;
-    pub const SEND_IMM: u8 = 1;
-    pub const SEND_INV: u8 = 2;
-    pub const WRITE: u8 = 3;
-    pub const WRITE_IMM: u8 = 4;
-    pub const READ: u8 = 5;
-    pub const CMP_SWAP: u8 = 6;
-    pub const FETCH_ADD: u8 = 7;
-    pub const LOCAL_INV: u8 = 8;
-    pub const BIND_MW: u8 = 9;
-    pub const NOP: u8 = 10;
+codes! {
+    /// Operations of a send WQE.
+    op {
+        SEND = 0, "SEND";
+        SEND_IMM = 1, "SEND with immediate data";
+        SEND_INV = 2, "SEND with invalidate";
+        WRITE = 3, "RDMA WRITE";
+        WRITE_IMM = 4, "RDMA WRITE with immediate data";
+        READ = 5, "RDMA READ";
+        CMP_SWAP = 6, "Compare and swap";
+        FETCH_ADD = 7, "Fetch and add";
+        LOCAL_INV = 8, "Local invalidate";
+        BIND_MW = 9, "Bind memory window";
+        NOP = 10, "Completes";
+    }
 }

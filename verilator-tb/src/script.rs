@@ -143,7 +143,7 @@ impl Host {
                 }
             }
         }
-        panic!("no answer to command {} ({op}) of PASID {}", cmd::op::NAMES[op as usize], self.pasid);
+        panic!("no answer to command {} ({op}) of PASID {}", cmd::op::TABLE[op as usize].name, self.pasid);
     }
 
     pub fn alloc_pd(&mut self, sim: &mut Sim) -> u32 {

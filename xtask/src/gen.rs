@@ -1,4 +1,4 @@
-//! Generated files: RTL structs of every layout of `hdl-spec`.
+//! Generated files: RTL structs of every layout of `hdl-spec`, and `docs/registers.md` ([`crate::gen_docs`]).
 
 use metaroce_hdl_spec::{Layout, LAYOUTS};
 use std::fmt::Write;
@@ -11,13 +11,21 @@ fn camel(s: &str) -> String {
     s.split('_')
         .map(|w| {
             let mut c = w.chars();
-            c.next().map(|f| f.to_ascii_uppercase().to_string() + c.as_str()).unwrap_or_default()
+            c.next()
+                .map(|f| f.to_ascii_uppercase().to_string() + c.as_str())
+                .unwrap_or_default()
         })
         .collect()
 }
 
 fn rtl_struct(out: &mut String, l: &Layout) {
-    let ty = |w: u16| if w == 1 { "bool".to_string() } else { format!("Bits<{w}>") };
+    let ty = |w: u16| {
+        if w == 1 {
+            "bool".to_string()
+        } else {
+            format!("Bits<{w}>")
+        }
+    };
     writeln!(out, "packed_struct! {{").unwrap();
     for line in l.doc.lines() {
         writeln!(out, "    ///{line}").unwrap();
@@ -49,7 +57,16 @@ pub fn all() -> Vec<Generated> {
     for l in LAYOUTS {
         rtl_struct(&mut s, l);
     }
-    vec![(PathBuf::from("rtl/src/gen/layouts.rs"), s)]
+    vec![
+        (
+            PathBuf::from("rtl/src/gen/layouts.rs"),
+            s.trim_end().to_string() + "\n",
+        ),
+        (
+            PathBuf::from("docs/registers.md"),
+            crate::gen_docs::registers(),
+        ),
+    ]
 }
 
 /// Writes the files, or with `check` only says which are stale.

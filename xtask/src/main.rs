@@ -4,6 +4,7 @@ mod check;
 mod depth;
 mod formal;
 mod gen;
+mod gen_docs;
 mod lint;
 
 use clap::{Parser, Subcommand};

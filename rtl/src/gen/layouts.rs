@@ -7,7 +7,7 @@ packed_struct! {
     /// Unit 0 of a send WQE.
     /// 512 bits.
     pub struct Sq {
-        /// Operation, see `op`.
+        /// Operation.
         pub opcode: Bits<8>,
         /// Write a CQE on success (errors always write one).
         pub signaled: bool,
@@ -156,11 +156,11 @@ packed_struct! {
     pub struct Cqe {
         /// QPN that the work request was posted to.
         pub qpn: Bits<24>,
-        /// `wqe::op` for a send completion, `recv_op` for a receive completion.
+        /// Send completion: `sq.opcode`; receive completion: the table below.
         pub opcode: Bits<8>,
         /// Unit index of the WQE in its ring (frees it and all before it).
         pub index: Bits<16>,
-        /// ibv_wc_status.
+        /// `ibv_wc_status`.
         pub status: Bits<8>,
         /// Receive queue completion.
         pub is_recv: bool,
@@ -187,7 +187,7 @@ packed_struct! {
         /// Card time in ns when the doorbell of a send WQE was accepted; 0 if not measured.
         pub post_time: Bits<64>,
         pub rsv2: Bits<191>,
-        /// Lap phase, see the module.
+        /// Lap phase: entry `i` of a ring of `2^n` is written with `!(i >> n) & 1`.
         pub phase: bool,
     }
 }
@@ -196,13 +196,13 @@ packed_struct! {
     /// Event queue entry. One event queue per PASID.
     /// 512 bits.
     pub struct Eqe {
-        /// See `event`.
+        /// What happened.
         pub kind: Bits<8>,
         pub rsv0: Bits<24>,
         /// CQN or QPN.
         pub id: Bits<24>,
         pub rsv1: Bits<455>,
-        /// Lap phase.
+        /// Lap phase, as in a CQE.
         pub phase: bool,
     }
 }
@@ -211,9 +211,9 @@ packed_struct! {
     /// QP configuration part (32 B).
     /// 256 bits.
     pub struct QpCfg {
-        /// `qp_state`.
+        /// State.
         pub state: Bits<3>,
-        /// 0 RC, 1 UC, 2 UD.
+        /// Type.
         pub qp_type: Bits<2>,
         /// Packets are IPv6 (else IPv4).
         pub ip6: bool,
@@ -376,10 +376,49 @@ packed_struct! {
 }
 
 packed_struct! {
+    /// SQ and RQ doorbell: the new producer index.
+    /// 64 bits.
+    pub struct DbQueue {
+        /// QPN.
+        pub qpn: Bits<24>,
+        pub rsv0: Bits<8>,
+        /// Producer index: units for an SQ, entries for an RQ, modulo 2^16.
+        pub pi: Bits<16>,
+        pub rsv1: Bits<16>,
+    }
+}
+
+packed_struct! {
+    /// CQ doorbell: consumer index, and optionally arms the CQ.
+    /// 64 bits.
+    pub struct DbCq {
+        /// CQN.
+        pub cqn: Bits<24>,
+        /// 0 none, 1 next completion, 2 next solicited or error.
+        pub arm: Bits<2>,
+        pub rsv0: Bits<6>,
+        /// Consumer index, modulo 2^24.
+        pub ci: Bits<24>,
+        pub rsv1: Bits<8>,
+    }
+}
+
+packed_struct! {
+    /// EQ doorbell.
+    /// 64 bits.
+    pub struct DbEq {
+        pub rsv0: Bits<32>,
+        /// Consumer index, modulo 2^24.
+        pub ci: Bits<24>,
+        pub rsv1: Bits<8>,
+    }
+}
+
+packed_struct! {
     /// Head of every command. `id` is the object: PD, CQN, MR key, QPN or PASID.
     /// 1024 bits.
     pub struct Head {
-        /// `cmd::op`.
+        /// Command.
         pub opcode: Bits<8>,
         pub rsv0: Bits<24>,
         /// Copied into the response; not 0.
@@ -471,7 +510,7 @@ packed_struct! {
     /// 1024 bits.
     pub struct CreateQp {
         pub rsv0: Bits<96>,
-        /// `table::qp_type`.
+        /// As `qp_cfg.qp_type`.
         pub qp_type: Bits<2>,
         /// log2 of the send ring, units (4..=15).
         pub sq_log: Bits<4>,
@@ -607,4 +646,3 @@ packed_struct! {
         pub rsv1: Bits<472>,
     }
 }
-
