@@ -151,12 +151,10 @@ impl Drop for Root {
 }
 
 fn info(id: &CardId) -> CardInfo {
-    let m = id.mac;
-    let guid = u64::from_be_bytes([m[0] ^ 2, m[1], m[2], 0xFF, 0xFE, m[3], m[4], m[5]]);
     CardInfo {
         index: id.index as u32,
         name: format!("metaroce{}", id.index),
-        guid,
+        guid: u64::from_be_bytes(metaroce_hdl_spec::addr::eui64(id.mac)),
         mac: id.mac,
         ipv4: id.ipv4,
         mtu: 9000,

@@ -7,7 +7,7 @@ use crate::{
     node::{MmioWrite, Node},
 };
 use metaroce_hdl_spec::{
-    cmd,
+    addr, cmd,
     config::{Config, SIM_100G},
     regs,
 };
@@ -26,21 +26,8 @@ impl CardId {
         let n = index as u8 + 1;
         CardId { index, mac: [0x02, 0x4D, 0x52, 0, 0, n], ipv4: [10, 0, 0, n] }
     }
-    /// GID table: link-local, IPv4-mapped, IPv6 ULA.
     pub fn gids(&self) -> [[u8; 16]; 3] {
-        let m = self.mac;
-        let mut ll = [0u8; 16];
-        ll[0] = 0xFE;
-        ll[1] = 0x80;
-        ll[8..].copy_from_slice(&[m[0] ^ 2, m[1], m[2], 0xFF, 0xFE, m[3], m[4], m[5]]);
-        let mut v4 = [0u8; 16];
-        v4[10] = 0xFF;
-        v4[11] = 0xFF;
-        v4[12..].copy_from_slice(&self.ipv4);
-        let mut ula = [0u8; 16];
-        ula[0] = 0xFD;
-        ula[15] = self.ipv4[3];
-        [ll, v4, ula]
+        addr::gids(self.mac, self.ipv4, self.index as u16)
     }
 }
 

@@ -2,9 +2,9 @@
 //! devices linked in beside ours. The launch shim maps the real paths here.
 //!
 //! Our devices are `uverbs100` and up: a clash with the kernel's `uverbs0` would hide the real device.
+use metaroce_hdl_spec::addr;
 use std::fs;
 use std::io;
-use std::net::Ipv6Addr;
 use std::os::unix::fs::symlink;
 use std::path::Path;
 
@@ -31,33 +31,8 @@ impl CardInfo {
         format!("uverbs{}", FIRST_UVERBS + self.index)
     }
 
-    /// The GID table: 0 = link-local (EUI-64 of the MAC), 1 = IPv4-mapped (what perftest picks), 2 = `fd00::<index + 1>`.
     pub fn gids(&self) -> [[u8; 16]; 3] {
-        let m = self.mac;
-        let link_local = [
-            0xfe,
-            0x80,
-            0,
-            0,
-            0,
-            0,
-            0,
-            0,
-            m[0] ^ 2,
-            m[1],
-            m[2],
-            0xff,
-            0xfe,
-            m[3],
-            m[4],
-            m[5],
-        ];
-        let mut mapped = [0u8; 16];
-        mapped[10] = 0xff;
-        mapped[11] = 0xff;
-        mapped[12..].copy_from_slice(&self.ipv4);
-        let local = Ipv6Addr::new(0xfd00, 0, 0, 0, 0, 0, 0, (self.index + 1) as u16).octets();
-        [link_local, mapped, local]
+        addr::gids(self.mac, self.ipv4, self.index as u16)
     }
 }
 
