@@ -23,7 +23,6 @@ fn newest_wish_wins() {
     let mut sink = Sink::new("tx", 0.2);
     let mut newest: HashMap<u64, (AckReq, bool)> = HashMap::new(); // wish, sent
     let mut busy = [false; 8];
-    let mut addr = 0usize;
     let mut psn = 0;
     let (mut sent, mut wishes) = (0, 0);
     Diff::new("acks_random", Acks::<3>::default, inputs!(rst, ack_valid, ack_data, busy_rdata, tx_ready))
@@ -59,8 +58,7 @@ fn newest_wish_wins() {
                     *done = true;
                 }
             }
-            s.set("busy_rdata", busy[addr % 8] as u8);
-            addr = s.out_u64("busy_raddr") as usize;
+            s.set("busy_rdata", busy[s.out_u64("busy_raddr") as usize % 8] as u8);
         })
         .run();
     assert!(newest.values().all(|(_, done)| *done), "a wish was lost: {newest:?}");

@@ -225,8 +225,7 @@ impl<const LOG_QP: usize, const LOG_MR: usize, const LOG_JOBS: usize> Logic
         self.t.next.rkey = 0.into();
         self.t.next.dlen = 0.into();
         self.t.next.imm = 0.into();
-        self.t.next.aeth =
-            bits::<32>(0x1F00_0000) | bit_cast::<32, 24>(self.j.q.val().msn);
+        self.t.next.aeth = bits::<32>(0x1F00_0000) | bit_cast::<32, 24>(self.j.q.val().msn);
         self.t.next.resp = true;
         self.t.next.resp_end = self.last.q.val();
         self.t.next.stamp = self.j.q.val().stamp;
@@ -292,8 +291,8 @@ impl<const LOG_QP: usize, const LOG_MR: usize, const LOG_JOBS: usize> Logic
                 self.state.d.next = RdState::Mr;
             }
             RdState::Mr => {
-                self.rest.d.next = bit_cast::<33, 32>(self.j.q.val().len)
-                    - bit_cast::<33, 13>(self.mtu_b.val());
+                self.rest.d.next =
+                    bit_cast::<33, 32>(self.j.q.val().len) - bit_cast::<33, 13>(self.mtu_b.val());
                 self.state.d.next = RdState::Cmp;
             }
             RdState::Cmp => {

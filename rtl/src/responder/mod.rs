@@ -343,10 +343,10 @@ impl<const LOG_QP: usize, const LOG_MR: usize, const LOG_RQ: usize> Logic
             5 => self.mtu_n.next = 4096.into(),
             _ => self.mtu_n.next = 256.into(),
         }
-        self.need_rq.next = (self.o.val().send & self.o.val().first)
-            | (self.o.val().write & self.o.val().imm);
-        self.cqe.next = (self.o.val().send & self.o.val().last)
-            | (self.o.val().write & self.o.val().imm);
+        self.need_rq.next =
+            (self.o.val().send & self.o.val().first) | (self.o.val().write & self.o.val().imm);
+        self.cqe.next =
+            (self.o.val().send & self.o.val().last) | (self.o.val().write & self.o.val().imm);
 
         // QPN bits above the index
         self.qpn.next = self.pq.val().qpn;
@@ -377,8 +377,7 @@ impl<const LOG_QP: usize, const LOG_MR: usize, const LOG_RQ: usize> Logic
         self.big.next = self.xl.val().get_bit(31) & self.xl.val().get_bits::<31>(0).any();
         self.acc_bad.next = false;
         if self.o.val().write {
-            self.acc_bad.next =
-                (!self.cfg.val().acc_write | self.tot_bad.q.val()) | self.big.val();
+            self.acc_bad.next = (!self.cfg.val().acc_write | self.tot_bad.q.val()) | self.big.val();
         } else if self.o.val().read {
             self.acc_bad.next = !self.cfg.val().acc_read | self.big.val();
         } else {
@@ -459,7 +458,8 @@ impl<const LOG_QP: usize, const LOG_MR: usize, const LOG_RQ: usize> Logic
                 self.q_st.d.next = (((self.st.val() == 2) | (self.st.val() == 3))
                     | (self.st.val() == 4))
                     & ((self.ty.val() == 0) & (self.cx.val().live & !self.cx.val().err));
-                self.ip_lo.d.next = self.sip.val().get_bits::<64>(0) == self.dip.val().get_bits::<64>(0);
+                self.ip_lo.d.next =
+                    self.sip.val().get_bits::<64>(0) == self.dip.val().get_bits::<64>(0);
                 self.ip_hi.d.next =
                     self.sip.val().get_bits::<64>(64) == self.dip.val().get_bits::<64>(64);
                 self.psn_d.d.next = self.pq.val().psn - self.cx.val().epsn;
@@ -507,8 +507,8 @@ impl<const LOG_QP: usize, const LOG_MR: usize, const LOG_RQ: usize> Logic
                 self.lvl_full.d.next = self.lvl.val().get_bit(4);
                 self.lvl_max.d.next = self.lvl.val() >= self.cfg.val().max_dest_rd;
                 self.lvl_some.d.next = self.lvl.val().any();
-                self.rsum.d.next = bit_cast::<33, 32>(self.pq.val().dlen)
-                    + bit_cast::<33, 13>(self.mtu_b.q.val());
+                self.rsum.d.next =
+                    bit_cast::<33, 32>(self.pq.val().dlen) + bit_cast::<33, 13>(self.mtu_b.q.val());
                 self.xva.d.next = self.c.q.val().va;
                 self.xlen.d.next = self.c.q.val().rem;
                 self.key.next = self.c.q.val().rkey;
@@ -599,8 +599,7 @@ impl<const LOG_QP: usize, const LOG_MR: usize, const LOG_RQ: usize> Logic
                     self.c.d.next.nak = true;
                     self.f_ctx.d.next = true;
                     self.f_ack.d.next = true;
-                    self.f_syn.d.next =
-                        bits::<8>(32) | bit_cast::<8, 5>(self.cfg.val().min_rnr);
+                    self.f_syn.d.next = bits::<8>(32) | bit_cast::<8, 5>(self.cfg.val().min_rnr);
                     self.state.d.next = RspState::Free;
                 } else if self.need_rq.val() & self.rq_wait.q.val() {
                     self.held.d.next = true;
@@ -620,7 +619,8 @@ impl<const LOG_QP: usize, const LOG_MR: usize, const LOG_RQ: usize> Logic
                 }
                 self.tot_bad.d.next = self.rdiff.q.val().any();
                 if !self.o.val().last {
-                    self.tot_bad.d.next = self.rdiff.q.val().get_bit(32) | !self.rdiff.q.val().any();
+                    self.tot_bad.d.next =
+                        self.rdiff.q.val().get_bit(32) | !self.rdiff.q.val().any();
                 }
                 match self.mtu.val().index() {
                     2 => self.npk.d.next = self.rsum.q.val().get_bits::<24>(9),
@@ -704,14 +704,12 @@ impl<const LOG_QP: usize, const LOG_MR: usize, const LOG_RQ: usize> Logic
                             self.c.d.next.exp = 0.into();
                             self.c.d.next.msn = self.c.q.val().msn + 1;
                         }
-                        self.c.d.next.va =
-                            self.jva.q.val() + bit_cast::<64, 13>(self.n.q.val());
+                        self.c.d.next.va = self.jva.q.val() + bit_cast::<64, 13>(self.n.q.val());
                         self.c.d.next.rem = self.rdiff.q.val().get_bits::<32>(0);
                         self.c.d.next.rkey = self.xkey.q.val();
                         self.c.d.next.len = self.mlen.q.val();
                         self.c.d.next.sge = self.sg.q.val();
-                        self.c.d.next.off =
-                            self.so.q.val() + bit_cast::<32, 13>(self.n.q.val());
+                        self.c.d.next.off = self.so.q.val() + bit_cast::<32, 13>(self.n.q.val());
                         self.f_ack.d.next = self.pq.val().ackreq;
                         self.f_ctx.d.next = true;
                         self.state.d.next = RspState::Fin;
@@ -877,8 +875,8 @@ impl<const LOG_QP: usize, const LOG_MR: usize, const LOG_RQ: usize> Logic
         }
         self.aq.next.qp = self.qp.q.val();
         self.aq.next.psn = self.f_psn.q.val();
-        self.aq.next.aeth = (bit_cast::<32, 8>(self.syn.val()) << 24)
-            | bit_cast::<32, 24>(self.c.q.val().msn);
+        self.aq.next.aeth =
+            (bit_cast::<32, 8>(self.syn.val()) << 24) | bit_cast::<32, 24>(self.c.q.val().msn);
         if self.ak_go.val() {
             self.ak.d.next = self.aq.val();
             self.ak_v.d.next = true;

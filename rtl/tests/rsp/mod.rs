@@ -1,6 +1,9 @@
 //! Shared by the tests of responder, readresp and acks: streams and raw values of the differential harness.
 #![allow(dead_code)]
 
+pub mod bench;
+pub mod model;
+
 use metaroce_rtl::diff::Stim;
 use metaroce_rtl::prims::packed::Unpack;
 use num_bigint::BigUint;

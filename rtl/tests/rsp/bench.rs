@@ -1,0 +1,204 @@
+//! Neighbours of the responder: tables, receive queue, ring level, streams; collects what it puts out.
+
+use super::model::*;
+use super::*;
+use metaroce_rtl::layouts::{Av, MrCheck, QpCfg, Rq};
+use metaroce_rtl::types::*;
+
+pub const LOG_QP: u32 = 3;
+
+pub struct Bench {
+    pub qps: Vec<Qp>,
+    pub mrs: Vec<Mr>,
+    /// Entries on the card, per QP; moves towards `pi` by itself.
+    pub avail: Vec<u64>,
+    pub fetch_p: f64,
+    pub rx: Feed<RxPkt>,
+    pub ctl: Feed<QpCtl>,
+    pub notify: Feed<QpIdx>,
+    pub sinks: Vec<Sink>,
+    pub got: Effects,
+    pub ctl_done: Vec<u64>,
+    /// Cycles of rx transfers.
+    pub taken: Vec<usize>,
+    quiet: usize,
+}
+
+pub fn gid(b: [u8; 16]) -> Bits<128> {
+    metaroce_rtl::prims::packed::bits_from_bytes(&b)
+}
+
+pub fn rx(p: &Pkt) -> RxPkt {
+    RxPkt {
+        opcode: (p.op as u64).into(),
+        se: p.se,
+        ackreq: p.ackreq,
+        qpn: p.qpn.into(),
+        psn: p.psn.into(),
+        va: p.va.into(),
+        rkey: p.rkey.into(),
+        dlen: p.dlen.into(),
+        aeth: 0.into(),
+        imm: p.imm.into(),
+        sip: gid(p.sip),
+        ce: p.ce,
+        src: p.src.into(),
+        len: p.len.into(),
+        slot: p.slot.into(),
+        stamp: (p.psn + 1000).into(),
+    }
+}
+
+impl Bench {
+    pub fn new(ready: f64, valid: f64) -> Self {
+        Bench {
+            qps: (0..8).map(Qp::new).collect(),
+            mrs: vec![Mr::default(); 16],
+            avail: vec![0; 8],
+            fetch_p: 0.05,
+            rx: Feed::new("rx", valid),
+            ctl: Feed::new("ctl", 0.5),
+            notify: Feed::new("notify", 0.5),
+            sinks: ["pl", "ack", "rj", "rqfree", "err"].map(|n| Sink::new(n, ready)).into(),
+            got: Effects::default(),
+            ctl_done: vec![],
+            taken: vec![],
+            quiet: 0,
+        }
+    }
+
+    /// Everything given has been handled.
+    pub fn quiet(&self) -> bool {
+        self.quiet > 3
+    }
+
+    pub fn step(&mut self, s: &mut Stim) {
+        s.set("rst", (s.cycle < 2) as u8);
+        let t = s.cycle;
+        if self.rx.step(s) {
+            self.taken.push(t - 1);
+        }
+        if self.ctl.step(s) {
+            self.ctl_done.push(s.out_u64("ctl_psn"));
+        }
+        self.notify.step(s);
+        let busy = !self.rx.q.is_empty() || !self.ctl.q.is_empty() || !self.notify.q.is_empty();
+        self.quiet = if busy || s.out_u64("idle") == 0 { 0 } else { self.quiet + 1 };
+        for (i, n) in ["ev_drop_qp", "ev_duplicate", "ev_sequence", "ev_cnp", "ev_ecn"].iter().enumerate() {
+            self.got.ev[i] += s.out_u64(n);
+        }
+        if let Some(j) = self.sinks[0].step::<PlJob>(s) {
+            self.got.jobs.push(job(&j));
+        }
+        if let Some(a) = self.sinks[1].step::<AckReq>(s) {
+            let (syn, msn) = (num(a.aeth) >> 24, num(a.aeth) & 0xFF_FFFF);
+            // a wish taken back has no PSN
+            let (psn, msn) = if syn == 0xFF { (0, 0) } else { (num(a.psn), msn) };
+            self.got.acks.push((num(a.qp), psn, syn, msn));
+        }
+        if let Some(r) = self.sinks[2].step::<ReadJob>(s) {
+            self.got.reads.push((num(r.qp), num(r.psn), num(r.msn), num(r.va), num(r.rkey), num(r.len)));
+        }
+        if let Some(f) = self.sinks[3].step::<QpIdx>(s) {
+            self.got.frees.push((num(f.qp), num(f.idx)));
+        }
+        if let Some(e) = self.sinks[4].step::<QpErr>(s) {
+            self.got.errs.push((num(e.qp), num(e.kind)));
+        }
+        // tables answer the addresses of the cycle before
+        let mut addr = [0; 6];
+        for (i, n) in ["cfg_raddr", "av_raddr", "mrc_raddr", "slot_raddr", "idx_raddr", "lvl_raddr"].iter().enumerate() {
+            addr[i] = s.out_u64(n);
+        }
+        let [cfg, av, mrc, slot, idx, lvl] = addr;
+        s.set("cfg_rdata", raw(cfg_bits(&self.qps[cfg as usize].cfg)));
+        s.set("av_rdata", raw(Av { dip: gid(self.qps[av as usize].cfg.dip), ..Default::default() }));
+        s.set("mrc_rdata", raw(mr_bits(self.mrs.get(mrc as usize % 16).unwrap())));
+        let q = &self.qps[slot as usize >> 2];
+        s.set("slot_rdata", raw(rq_bits(&q.rq[slot as usize & 3])));
+        s.set("pi_rdata", self.qps[idx as usize].pi);
+        s.set("avail_rdata", self.avail[idx as usize]);
+        s.set("lvl_rdata", self.qps[lvl as usize].lvl);
+        for (a, q) in self.avail.iter_mut().zip(&self.qps) {
+            if s.rng.p(self.fetch_p) {
+                *a = q.pi;
+            }
+        }
+    }
+}
+
+fn job(j: &PlJob) -> Job {
+    let slot = num(j.slot);
+    match num(j.kind) {
+        0 => {
+            assert!(j.free);
+            Job::Free { slot }
+        }
+        1 => Job::Pay { mr: num(j.mr), va: num(j.va), len: num(j.len), src: num(j.src), free: j.free, slot },
+        2 => {
+            assert!(j.is_recv && !j.with_inv);
+            Job::Cqe {
+                cq: num(j.cq),
+                qpn: num(j.qpn),
+                op: num(j.opcode),
+                index: num(j.index),
+                status: num(j.status),
+                imm: j.with_imm.then_some(num(j.imm)),
+                sol: j.solicited,
+                len: num(j.length),
+                free: j.free.then_some(slot),
+            }
+        }
+        _ => {
+            assert!(!j.free);
+            Job::Fence
+        }
+    }
+}
+
+pub fn cfg_bits(c: &Cfg) -> QpCfg {
+    QpCfg {
+        state: c.state.into(),
+        qp_type: c.ty.into(),
+        tag: c.tag.into(),
+        mtu: c.mtu.into(),
+        pd: c.pd.into(),
+        rcq: c.rcq.into(),
+        acc_write: c.acc_write,
+        acc_read: c.acc_read,
+        min_rnr: c.min_rnr.into(),
+        max_dest_rd: c.max_dest_rd.into(),
+        ..Default::default()
+    }
+}
+
+pub fn mr_bits(m: &Mr) -> MrCheck {
+    MrCheck {
+        valid: m.valid,
+        local_write: m.lw,
+        remote_write: m.rw,
+        remote_read: m.rr,
+        variant: m.variant.into(),
+        pd: m.pd.into(),
+        va: m.va.into(),
+        len: m.len.into(),
+        ..Default::default()
+    }
+}
+
+fn rq_bits(w: &[Sge; 4]) -> Rq {
+    Rq {
+        va0: w[0].0.into(),
+        len0: w[0].1.into(),
+        key0: w[0].2.into(),
+        va1: w[1].0.into(),
+        len1: w[1].1.into(),
+        key1: w[1].2.into(),
+        va2: w[2].0.into(),
+        len2: w[2].1.into(),
+        key2: w[2].2.into(),
+        va3: w[3].0.into(),
+        len3: w[3].1.into(),
+        key3: w[3].2.into(),
+    }
+}

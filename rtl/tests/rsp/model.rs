@@ -1,0 +1,331 @@
+//! Reference model of one responder QP: what each packet must lead to. Written from the wire rules, not from the block.
+
+#[derive(Debug, Clone, PartialEq)]
+pub enum Job {
+    Free { slot: u64 },
+    Pay { mr: u64, va: u64, len: u64, src: u64, free: bool, slot: u64 },
+    Cqe { cq: u64, qpn: u64, op: u64, index: u64, status: u64, imm: Option<u64>, sol: bool, len: u64, free: Option<u64> },
+    Fence,
+}
+#[derive(Debug, Clone, PartialEq, Default)]
+pub struct Effects {
+    pub jobs: Vec<Job>,
+    /// qp, psn, syndrome, msn
+    pub acks: Vec<(u64, u64, u64, u64)>,
+    /// qp, psn, msn, va, rkey, len
+    pub reads: Vec<(u64, u64, u64, u64, u64, u64)>,
+    pub frees: Vec<(u64, u64)>,
+    pub errs: Vec<(u64, u64)>,
+    /// drop_qp, duplicate, sequence, cnp, ecn
+    pub ev: [u64; 5],
+}
+
+#[derive(Debug, Clone, Default)]
+pub struct Mr {
+    pub valid: bool,
+    pub lw: bool,
+    pub rw: bool,
+    pub rr: bool,
+    pub variant: u64,
+    pub pd: u64,
+    pub va: u64,
+    pub len: u64,
+}
+#[derive(Debug, Clone, Default)]
+pub struct Cfg {
+    pub state: u64,
+    pub ty: u64,
+    pub tag: u64,
+    pub mtu: u64,
+    pub pd: u64,
+    pub rcq: u64,
+    pub acc_write: bool,
+    pub acc_read: bool,
+    pub min_rnr: u64,
+    pub max_dest_rd: u64,
+    pub dip: [u8; 16],
+}
+#[derive(Debug, Clone, Default)]
+pub struct Pkt {
+    pub op: u8,
+    pub qpn: u64,
+    pub psn: u64,
+    pub va: u64,
+    pub rkey: u64,
+    pub dlen: u64,
+    pub imm: u64,
+    pub se: bool,
+    pub ackreq: bool,
+    pub ce: bool,
+    pub sip: [u8; 16],
+    pub src: u64,
+    pub len: u64,
+    pub slot: u64,
+}
+/// va, len, lkey
+pub type Sge = (u64, u64, u64);
+
+#[derive(Debug, Clone, PartialEq)]
+enum Msg {
+    None,
+    Send { sge: usize, off: u64, bytes: u64 },
+    Write { va: u64, rem: u64, rkey: u64, total: u64 },
+}
+
+#[derive(Debug, Clone)]
+pub struct Qp {
+    pub idx: u64,
+    pub cfg: Cfg,
+    pub live: bool,
+    pub err: bool,
+    pub epsn: u64,
+    pub msn: u64,
+    pub ci: u64,
+    pub pi: u64,
+    pub lvl: u64,
+    pub rq: Vec<[Sge; 4]>,
+    nak: bool,
+    dup: bool,
+    msg: Msg,
+}
+
+const M24: u64 = 0xFF_FFFF;
+
+impl Qp {
+    pub fn new(idx: u64) -> Self {
+        Qp {
+            idx,
+            cfg: Cfg::default(),
+            live: false,
+            err: false,
+            epsn: 0,
+            msn: 0,
+            ci: 0,
+            pi: 0,
+            lvl: 0,
+            rq: vec![[(0, 0, 0); 4]; 4],
+            nak: false,
+            dup: false,
+            msg: Msg::None,
+        }
+    }
+    pub fn mid_message(&self) -> bool {
+        self.msg != Msg::None
+    }
+    pub fn reset(&mut self, out: &mut Effects) {
+        *self = Qp { cfg: self.cfg.clone(), rq: self.rq.clone(), lvl: self.lvl, ..Qp::new(self.idx) };
+        out.acks.push((self.idx, 0, 0xFF, 0));
+    }
+    pub fn start(&mut self, psn: u64) {
+        *self = Qp { live: true, epsn: psn, ci: self.ci, pi: self.pi, ..{
+            let mut q = Qp::new(self.idx);
+            q.cfg = self.cfg.clone();
+            q.rq = self.rq.clone();
+            q.lvl = self.lvl;
+            q
+        } };
+    }
+    pub fn flush(&mut self, log_qp: u32, out: &mut Effects) {
+        self.err = true;
+        self.msg = Msg::None;
+        while self.ci != self.pi {
+            let qpn = self.cfg.tag << log_qp | self.idx;
+            out.jobs.push(Job::Cqe { cq: self.cfg.rcq, qpn, op: 0, index: self.ci, status: 5, imm: None, sol: false, len: 0, free: None });
+            self.ci = (self.ci + 1) & 0xFFFF;
+        }
+    }
+
+    fn nak(&mut self, out: &mut Effects, psn: u64, syn: u64) {
+        out.acks.push((self.idx, psn, syn, self.msn));
+    }
+    fn fatal(&mut self, p: &Pkt, out: &mut Effects, syn: u64, kind: u64, held: Option<u64>) {
+        match held {
+            Some(status) => {
+                out.jobs.push(Job::Cqe { cq: self.cfg.rcq, qpn: p.qpn, op: 0, index: self.ci, status, imm: None, sol: false, len: 0, free: Some(p.slot) });
+                self.ci = (self.ci + 1) & 0xFFFF;
+                out.frees.push((self.idx, self.ci));
+            }
+            None => out.jobs.push(Job::Free { slot: p.slot }),
+        }
+        self.nak(out, p.psn, syn);
+        out.errs.push((self.idx, kind));
+        self.err = true;
+        self.msg = Msg::None;
+    }
+
+    fn allowed(&self, mrs: &[Mr], key: u64, va: u64, len: u64, right: impl Fn(&Mr) -> bool) -> bool {
+        let Some(mr) = mrs.get((key >> 8) as usize) else { return false };
+        let end = va as u128 + len as u128;
+        mr.valid && mr.variant == key & 0xFF && mr.pd == self.cfg.pd && right(mr) && va >= mr.va && end <= mr.va as u128 + mr.len as u128
+    }
+
+    pub fn packet(&mut self, p: &Pkt, log_qp: u32, mrs: &[Mr], out: &mut Effects) {
+        out.ev[4] += p.ce as u64;
+        let free = Job::Free { slot: p.slot };
+        let ok = p.qpn >> log_qp == self.cfg.tag && self.cfg.ty == 0 && (2..=4).contains(&self.cfg.state) && self.live && !self.err && p.sip == self.cfg.dip;
+        if !ok || (p.op >> 5 != 0 && p.op != 0x81) {
+            out.ev[0] += 1;
+            return out.jobs.push(free);
+        }
+        if p.op == 0x81 {
+            out.ev[3] += 1;
+            return out.jobs.push(free);
+        }
+        let mtu = 128 << self.cfg.mtu;
+        let d = (p.psn.wrapping_sub(self.epsn)) & M24;
+        let send = matches!(p.op, 0..=5);
+        let write = matches!(p.op, 6..=11);
+        let read = p.op == 12;
+        let first = matches!(p.op, 0 | 4 | 5 | 6 | 10 | 11 | 12);
+        let last = matches!(p.op, 2 | 3 | 4 | 5 | 8 | 9 | 10 | 11 | 12);
+        let imm = matches!(p.op, 3 | 5 | 9 | 11);
+        let npk = p.dlen.div_ceil(mtu).max(1);
+        let read_ok = |q: &Qp| p.dlen == 0 || q.allowed(mrs, p.rkey, p.va, p.dlen, |m| m.rr);
+        if d >= 1 << 23 {
+            out.ev[1] += 1;
+            if read && p.len == 0 {
+                let back = (1 << 24) - d;
+                if self.cfg.acc_read && p.dlen <= 1 << 31 && npk <= back && read_ok(self) && self.lvl < 16 {
+                    self.dup = true;
+                    out.reads.push((self.idx, p.psn, self.msn, p.va, p.rkey, p.dlen));
+                }
+            } else if (send || write) && !self.nak {
+                self.nak(out, self.epsn.wrapping_sub(1) & M24, 0x1F);
+            }
+            return out.jobs.push(free);
+        }
+        if d > 0 {
+            out.ev[2] += 1;
+            if !self.nak {
+                self.nak = true;
+                self.nak(out, self.epsn, 0x60);
+            }
+            return out.jobs.push(free);
+        }
+        // expected packet
+        let class = match self.msg {
+            Msg::None => 0,
+            Msg::Send { .. } => 1,
+            Msg::Write { .. } => 2,
+        };
+        let held = (class == 1).then_some(9);
+        let order = if first { class == 0 } else { (send && class == 1) || (write && class == 2) };
+        let size = match () {
+            _ if read => p.len == 0,
+            _ if !last => p.len == mtu,
+            _ if first => p.len <= mtu,
+            _ => p.len >= 1 && p.len <= mtu,
+        };
+        if !(send || write || read) || !order || !size {
+            return self.fatal(p, out, 0x61, 1, held);
+        }
+        if ((send && first) || (write && imm)) && self.ci == self.pi {
+            self.nak = true;
+            self.nak(out, p.psn, 0x20 | self.cfg.min_rnr);
+            return out.jobs.push(free);
+        }
+        if read {
+            if !self.cfg.acc_read || p.dlen > 1 << 31 {
+                return self.fatal(p, out, 0x61, 1, None);
+            }
+            if !read_ok(self) {
+                return self.fatal(p, out, 0x62, 2, None);
+            }
+            if self.lvl >= 16 || (self.dup && self.lvl >= self.cfg.max_dest_rd) {
+                out.ev[2] += 1;
+                return out.jobs.push(free);
+            }
+            if self.lvl >= self.cfg.max_dest_rd {
+                return self.fatal(p, out, 0x61, 1, None);
+            }
+            self.epsn = (self.epsn + npk) & M24;
+            self.msn = (self.msn + 1) & M24;
+            self.nak = false;
+            self.dup &= self.lvl != 0;
+            out.reads.push((self.idx, p.psn, self.msn, p.va, p.rkey, p.dlen));
+            return out.jobs.push(free);
+        }
+        let mut jobs = vec![];
+        let mut bytes = 0;
+        if write {
+            let (va, rem, rkey, total) = match self.msg {
+                Msg::Write { va, rem, rkey, total } => (va, rem, rkey, total),
+                _ => (p.va, p.dlen, p.rkey, p.dlen),
+            };
+            let fits = if last { rem == p.len } else { rem > p.len };
+            if !self.cfg.acc_write || rem > 1 << 31 || !fits {
+                return self.fatal(p, out, 0x61, 1, None);
+            }
+            if rem > 0 && !self.allowed(mrs, rkey, va, rem, |m| m.rw) {
+                return self.fatal(p, out, 0x62, 2, None);
+            }
+            if p.len > 0 {
+                jobs.push(Job::Pay { mr: rkey >> 8, va, len: p.len, src: p.src, free: false, slot: p.slot });
+            }
+            bytes += total;
+            self.msg = Msg::Write { va: va.wrapping_add(p.len), rem: rem - p.len, rkey, total };
+        } else {
+            let (mut sge, mut off, had) = match self.msg {
+                Msg::Send { sge, off, bytes } => (sge, off, bytes),
+                _ => (0, 0, 0),
+            };
+            let wqe = self.rq[(self.ci & 3) as usize];
+            let (mut left, mut src) = (p.len, p.src);
+            loop {
+                let (va, len, key) = wqe[sge];
+                let n = left.min(len - off);
+                if n > 0 && !self.allowed(mrs, key, va, len, |m| m.lw) {
+                    out.jobs.extend(jobs);
+                    return self.fatal(p, out, 0x63, 1, Some(4));
+                }
+                if n < left && sge == 3 {
+                    out.jobs.extend(jobs);
+                    return self.fatal(p, out, 0x61, 1, Some(1));
+                }
+                if n > 0 {
+                    jobs.push(Job::Pay { mr: key >> 8, va: va + off, len: n, src, free: false, slot: p.slot });
+                }
+                left -= n;
+                src += n;
+                off += n;
+                if left == 0 {
+                    break;
+                }
+                sge += 1;
+                off = 0;
+            }
+            bytes += had + p.len;
+            self.msg = Msg::Send { sge, off, bytes };
+        }
+        self.epsn = (self.epsn + 1) & M24;
+        self.nak = false;
+        if last {
+            self.msg = Msg::None;
+            self.msn = (self.msn + 1) & M24;
+        }
+        if last && (send || imm) {
+            let op = if write { 3 } else { imm as u64 };
+            jobs.push(Job::Cqe {
+                cq: self.cfg.rcq,
+                qpn: p.qpn,
+                op,
+                index: self.ci,
+                status: 0,
+                imm: imm.then_some(p.imm),
+                sol: p.se,
+                len: bytes,
+                free: Some(p.slot),
+            });
+            self.ci = (self.ci + 1) & 0xFFFF;
+            out.frees.push((self.idx, self.ci));
+        } else if let Some(Job::Pay { free, .. }) = jobs.last_mut() {
+            *free = true;
+        } else {
+            jobs.push(free);
+        }
+        out.jobs.extend(jobs);
+        if p.ackreq {
+            self.nak(out, p.psn, 0x1F);
+        }
+    }
+}
