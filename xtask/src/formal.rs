@@ -40,10 +40,10 @@ const PROOFS: &[Proof] = &[
             ("no forwarding", "if (fwd$q)", "if (1'b0)"),
             (
                 "one entry too many",
-                "full = lvl$q == depth",
-                "full = lvl$q == (depth + 1)",
+                "full$d = lvl$q == last",
+                "full$d = lvl$q == (last + 1)",
             ),
-            ("pop from empty", "pop = m_ready & some", "pop = m_ready"),
+            ("pop from empty", "pop = m_ready & some$q", "pop = m_ready"),
         ],
     },
     Proof {

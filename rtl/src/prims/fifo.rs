@@ -5,7 +5,7 @@ use rust_hdl::prelude::*;
 
 /// `2^A` entries of `D` (`A <= 15`), valid/ready on both sides, first word falls through.
 ///
-/// * `s_ready` is "not full" and comes from registers only; `m_valid` is "not empty", from registers only; `m_data` is one multiplexer behind the
+/// * `s_ready` ("not full") and `m_valid` ("not empty") are registers; `m_data` is one multiplexer behind the
 ///   RAM output register.
 /// * Latency 1 (a word pushed in cycle t can be popped in t+1), initiation interval 1, also when it runs empty or full.
 /// * `level` counts the words held. `rst` empties it (synchronous).
@@ -29,9 +29,9 @@ pub struct Fifo<D: Synth, const A: usize> {
     lvl: DFF<Bits<16>>,
     fwd: DFF<bool>,
     fwd_d: DFF<D>,
-    depth: Constant<Bits<16>>,
-    full: Signal<Local, bool>,
-    some: Signal<Local, bool>,
+    full: DFF<bool>,
+    some: DFF<bool>,
+    last: Constant<Bits<16>>,
     push: Signal<Local, bool>,
     pop: Signal<Local, bool>,
     rp_n: Signal<Local, Bits<A>>,
@@ -56,9 +56,9 @@ impl<D: Synth, const A: usize> Default for Fifo<D, A> {
             lvl: Default::default(),
             fwd: Default::default(),
             fwd_d: Default::default(),
-            depth: Constant::new((1u64 << A).into()),
             full: Default::default(),
             some: Default::default(),
+            last: Constant::new(((1u64 << A) - 1).into()),
             push: Default::default(),
             pop: Default::default(),
             rp_n: Default::default(),
@@ -69,14 +69,12 @@ impl<D: Synth, const A: usize> Default for Fifo<D, A> {
 impl<D: Synth, const A: usize> Logic for Fifo<D, A> {
     #[hdl_gen]
     fn update(&mut self) {
-        dff_setup!(self, clock, wp, rp, lvl, fwd, fwd_d);
+        dff_setup!(self, clock, wp, rp, lvl, full, some, fwd, fwd_d);
         clock!(self, clock, ram);
-        self.full.next = self.lvl.q.val() == self.depth.val();
-        self.some.next = self.lvl.q.val().any();
-        self.push.next = self.s_valid.val() & !self.full.val();
-        self.pop.next = self.m_ready.val() & self.some.val();
-        self.s_ready.next = !self.full.val();
-        self.m_valid.next = self.some.val();
+        self.push.next = self.s_valid.val() & !self.full.q.val();
+        self.pop.next = self.m_ready.val() & self.some.q.val();
+        self.s_ready.next = !self.full.q.val();
+        self.m_valid.next = self.some.q.val();
         self.level.next = self.lvl.q.val();
         self.rp_n.next = self.rp.q.val();
         if self.pop.val() {
@@ -94,9 +92,13 @@ impl<D: Synth, const A: usize> Logic for Fifo<D, A> {
         self.fwd.d.next = self.push.val() & (self.wp.q.val() == self.rp_n.val());
         if self.push.val() & !self.pop.val() {
             self.lvl.d.next = self.lvl.q.val() + 1;
+            self.some.d.next = true;
+            self.full.d.next = self.lvl.q.val() == self.last.val();
         }
         if self.pop.val() & !self.push.val() {
             self.lvl.d.next = self.lvl.q.val() - 1;
+            self.full.d.next = false;
+            self.some.d.next = self.lvl.q.val() != 1;
         }
         self.m_data.next = self.ram.rdata.val();
         if self.fwd.q.val() {
@@ -106,6 +108,8 @@ impl<D: Synth, const A: usize> Logic for Fifo<D, A> {
             self.wp.d.next = 0.into();
             self.rp.d.next = 0.into();
             self.lvl.d.next = 0.into();
+            self.full.d.next = false;
+            self.some.d.next = false;
             self.fwd.d.next = false;
         }
     }
