@@ -35,7 +35,11 @@ pub fn blocks() -> Vec<Entry> {
     block!(b, "icrc_64", Icrc::<64, 32>::default());
     block!(b, "icrc_512", Icrc::<512, 256>::default());
     // blocks of the card, with the parameters of its 512-bit configuration
-    block!(b, "hostport", crate::hostport::HostPort::<512, 1>::default());
+    block!(
+        b,
+        "hostport",
+        crate::hostport::HostPort::<512, 1>::default()
+    );
     block!(b, "doorbell", crate::doorbell::Doorbell::<8, 9>::default());
     b
 }
