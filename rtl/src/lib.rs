@@ -10,6 +10,7 @@ pub mod catalog;
 pub mod diff;
 pub mod emit;
 pub mod prims;
+pub mod requester;
 /// Structs of every layout of `hdl-spec` (generated).
 #[path = "gen/layouts.rs"]
 pub mod layouts;

@@ -1,0 +1,1130 @@
+//! The FSM of the requester; states and rules are in the parent module.
+
+use super::*;
+
+impl<const LOG_QP: usize, const LOG_SQ: usize, const LOG_MR: usize> Logic
+    for Requester<LOG_QP, LOG_SQ, LOG_MR>
+{
+    #[hdl_gen]
+    fn update(&mut self) {
+        dff_setup!(self, clock, st, walk, ev, qp, was_rx, c, g, av, stp, r, wi, h, s, k2);
+        dff_setup!(self, clock, skip, rem, nleft, plen, left, last, first, w0, fs, zl, all, mode);
+        dff_setup!(self, clock, room, segva, off, lim, fl, ok, badr, kend, sum, sumok, seglen);
+        dff_setup!(self, clock, segall, lstat, rd, rm, acnt, act, re, need_free, prog, rw, setr);
+        dff_setup!(self, clock, unach, fw, fw_qp, fw_push, ip_v, ip_qp, tx_v, tx_d, pl_v, pl_d);
+        dff_setup!(self, clock, sq_v, sq_d, er_v, er_d);
+        dff_setup!(self, clock, e_retx, e_tmo, e_drop, e_dqp, e_rnr, e_seq, e_fat);
+        clock!(self, clock, ram, sched, timer);
+
+        // the context at hand, and what becomes of it
+        self.x.next = self.c.q.val();
+        self.n.next = self.c.q.val();
+        self.zero.next = 0.into();
+        self.wb.next = false;
+        self.gg.next = self.g.q.val();
+        self.hh.next = self.h.q.val();
+        self.ss.next = self.s.q.val();
+        self.rr.next = self.r.q.val();
+        self.rxp.next = self.rx_data.val();
+        self.aeth.next = self.rxp.val().aeth;
+        self.ct.next = self.ctl_data.val();
+        self.sd.next = self.sched_data.val();
+        self.mr.next = self.mrc_rdata.val();
+        self.crd.next = self.ram.rdata.val();
+        self.hlen.next = self.hh.val().length;
+        self.hop.next = self.hh.val().opcode;
+        self.hlow.next = self.hlen.val().get_bits::<31>(0);
+
+        // sizes of the path MTU
+        self.sh.next = bit_cast::<4, 3>(self.gg.val().mtu) + 7;
+        self.mtub.next = bits::<13>(1) << self.sh.val();
+        self.mtu32.next = bit_cast::<32, 13>(self.mtub.val());
+
+        // time
+        self.now10.next = self.now.val().get_bits::<38>(10);
+        self.tmo_n.next = self.gg.val().timeout;
+        self.tmo_on.next = self.tmo_n.val().any();
+        self.tmo.next = (bits::<38>(4) << self.tmo_n.val()) | 1;
+        self.tmo_at.next = self.now10.val() + self.tmo.val();
+        self.late.next = self.now10.val() - self.x.val().tdl;
+        self.syn.next = self.rr.val().syn;
+        self.syn3.next = self.syn.val().get_bits::<3>(5);
+        self.syn5.next = self.syn.val().get_bits::<5>(0);
+        match self.syn5.val().index() {
+            0 => self.rnr_n.next = 640001.into(),
+            1 => self.rnr_n.next = 11.into(),
+            2 => self.rnr_n.next = 21.into(),
+            3 => self.rnr_n.next = 31.into(),
+            4 => self.rnr_n.next = 41.into(),
+            5 => self.rnr_n.next = 60.into(),
+            6 => self.rnr_n.next = 80.into(),
+            7 => self.rnr_n.next = 119.into(),
+            8 => self.rnr_n.next = 158.into(),
+            9 => self.rnr_n.next = 236.into(),
+            10 => self.rnr_n.next = 314.into(),
+            11 => self.rnr_n.next = 470.into(),
+            12 => self.rnr_n.next = 626.into(),
+            13 => self.rnr_n.next = 939.into(),
+            14 => self.rnr_n.next = 1251.into(),
+            15 => self.rnr_n.next = 1876.into(),
+            16 => self.rnr_n.next = 2501.into(),
+            17 => self.rnr_n.next = 3751.into(),
+            18 => self.rnr_n.next = 5001.into(),
+            19 => self.rnr_n.next = 7501.into(),
+            20 => self.rnr_n.next = 10001.into(),
+            21 => self.rnr_n.next = 15001.into(),
+            22 => self.rnr_n.next = 20001.into(),
+            23 => self.rnr_n.next = 30001.into(),
+            24 => self.rnr_n.next = 40001.into(),
+            25 => self.rnr_n.next = 60001.into(),
+            26 => self.rnr_n.next = 80001.into(),
+            27 => self.rnr_n.next = 120001.into(),
+            28 => self.rnr_n.next = 160001.into(),
+            29 => self.rnr_n.next = 240001.into(),
+            30 => self.rnr_n.next = 320001.into(),
+            _ => self.rnr_n.next = 480001.into(),
+        }
+        self.rnr_at.next = self.now10.val() + self.rnr_n.val();
+
+        // where the QP stands; all distances are counted from psn_una, so a READ of 2^23 packets is no special case
+        self.urel.next = self.x.val().psn_una - self.x.val().una_first;
+        self.poff.next = bit_cast::<32, 24>(self.urel.val()) << self.sh.val();
+        self.used.next = self.x.val().psn_next - self.x.val().psn_una;
+        self.used_hi.next = self.used.val().get_bits::<16>(8);
+        self.open.next = !self.used_hi.val().any();
+        self.out_a.next = self.x.val().psn_max - self.x.val().psn_una;
+        self.out_b.next = self.x.val().psn_max - self.x.val().psn_next;
+        self.behind.next = self.out_a.val() < self.out_b.val();
+        self.toff.next = self.x.val().tx_off;
+        self.started.next = self.toff.val().any() | self.out_b.val().any();
+        self.rts.next = self.gg.val().state == 3;
+        self.sqd.next = self.gg.val().state == 4;
+
+        // the WQE at hand
+        self.idxok.next = self.hh.val().index == self.wi.q.val();
+        self.unok.next = (self.hh.val().units != 0) & (self.hh.val().units < 6);
+        self.step.next = 1.into();
+        if self.idxok.val() & self.unok.val() {
+            self.step.next = bit_cast::<16, 3>(self.hh.val().units);
+        }
+        self.una2.next = self.x.val().una + self.step.val();
+        self.avd.next = self.av.q.val() - self.wi.q.val();
+        self.enough.next = self.avd.val() >= self.step.val();
+        self.isread.next = self.hh.val().opcode == 5;
+        self.nun.next = bit_cast::<6, 5>(self.hh.val().num_sge) + 5;
+        self.nunits.next = bit_cast::<3, 4>(self.nun.val().get_bits::<4>(2));
+        self.badop.next = (((self.hh.val().opcode > 5) | self.hh.val().inline)
+            | (!self.idxok.val() | !self.unok.val()))
+            | ((self.gg.val().qp_type != 0)
+                | ((self.isread.val() & (self.gg.val().max_rd == 0))
+                    | ((self.hh.val().num_sge > 16) | (self.nunits.val() > self.hh.val().units))));
+        self.badlen.next = (self.hlen.val().get_bit(31) & self.hlow.val().any())
+            | (((self.hh.val().num_sge == 0) & self.hlen.val().any())
+                | ((self.hh.val().num_sge == 1) & (self.ss.val().len != self.hlen.val())));
+        self.multi.next = self.hh.val().num_sge >= 2;
+
+        // the SGE at hand and the next one
+        self.k1.next = self.k2.q.val() - 1;
+        self.k3.next = self.k2.q.val() + 1;
+        self.kend_n.next = self.k1.val() == self.hh.val().num_sge;
+        self.unit.next = self.k3.val().get_bits::<3>(2);
+        self.pos.next = self.k3.val().get_bits::<2>(0);
+        self.sidx.next = self.wi.q.val() + bit_cast::<16, 3>(self.unit.val());
+        self.hraw.next = 0.into();
+        self.su.next = self.slot_rdata.val().into();
+        match self.pos.val().index() {
+            0 => {
+                self.nx.next.va = self.su.val().va0;
+                self.nx.next.len = self.su.val().len0;
+                self.nx.next.key = self.su.val().key0;
+            }
+            1 => {
+                self.nx.next.va = self.su.val().va1;
+                self.nx.next.len = self.su.val().len1;
+                self.nx.next.key = self.su.val().key1;
+            }
+            2 => {
+                self.nx.next.va = self.su.val().va2;
+                self.nx.next.len = self.su.val().len2;
+                self.nx.next.key = self.su.val().key2;
+            }
+            _ => {
+                self.nx.next.va = self.su.val().va3;
+                self.nx.next.len = self.su.val().len3;
+                self.nx.next.key = self.su.val().key3;
+            }
+        }
+        self.key.next = self.ss.val().key;
+        self.room_n.next = self.ss.val().len - self.skip.q.val();
+        self.left32.next = bit_cast::<32, 13>(self.left.q.val());
+
+        // packets that the rest of the message takes, at least one
+        self.remup.next = self.mtu32.val() - 1;
+        self.remup.next = self.rem.q.val() + self.remup.val();
+        self.npk.next = self.remup.val() >> self.sh.val();
+        self.npsn.next = bit_cast::<24, 32>(self.npk.val());
+        if !self.npsn.val().any() {
+            self.npsn.next = 1.into();
+        }
+
+        // the response at hand
+        self.tag24.next = bit_cast::<24, 16>(self.gg.val().tag);
+        self.rtag.next = self.rr.val().qpn >> self.k.log_qp.val();
+        self.qpn.next =
+            (self.tag24.val() << self.k.log_qp.val()) | bit_cast::<24, 12>(self.qp.q.val());
+        self.isack.next = self.rr.val().opcode == 17;
+        self.isresp.next = (self.rr.val().opcode >= 13) & (self.rr.val().opcode <= 16);
+        self.qok.next = ((self.rtag.val() == self.tag24.val()) & (self.gg.val().qp_type == 0))
+            & ((self.rts.val() | self.sqd.val()) & (self.x.val().live & !self.x.val().err));
+        self.acnt_n.next = self.acnt.q.val() - self.nleft.q.val();
+        self.rd1.next = self.rd.q.val() + 1;
+        self.psn_end.next = self.x.val().psn_una + self.nleft.q.val();
+        self.wfirst.next = !self.urel.val().any();
+        self.opok.next = self.rr.val().opcode == 14;
+        if self.last.q.val() {
+            self.opok.next =
+                (self.rr.val().opcode == 16) | ((self.rr.val().opcode == 15) & !self.wfirst.val());
+        } else if self.rr.val().opcode == 13 {
+            self.opok.next = true;
+        } else if self.wfirst.val() {
+            self.opok.next = false;
+        }
+
+        // output registers
+        self.txfree.next = !self.tx_v.q.val() | self.tx_ready.val();
+        self.plfree.next = !self.pl_v.q.val() | self.pl_ready.val();
+        self.sqok.next = !self.sq_v.q.val() | self.sqfree_ready.val();
+        self.erok.next = !self.er_v.q.val() | self.err_ready.val();
+        if self.tx_ready.val() {
+            self.tx_v.d.next = false;
+        }
+        if self.pl_ready.val() {
+            self.pl_v.d.next = false;
+        }
+        if self.sqfree_ready.val() {
+            self.sq_v.d.next = false;
+        }
+        if self.err_ready.val() {
+            self.er_v.d.next = false;
+        }
+        self.e_retx.d.next = false;
+        self.e_tmo.d.next = false;
+        self.e_drop.d.next = false;
+        self.e_dqp.d.next = false;
+        self.e_rnr.d.next = false;
+        self.e_seq.d.next = false;
+        self.e_fat.d.next = false;
+        self.push.next = false;
+        self.txp.next = false;
+        self.plp.next = false;
+        self.sqp.next = false;
+        self.halt.next = false;
+        self.q.next.qp = self.qp.q.val();
+        self.q.next.idx = 0.into();
+        self.e.next.qp = self.qp.q.val();
+        self.e.next.kind = 0.into();
+        self.rx_ready.next = false;
+        self.ctl_ready.next = false;
+        self.done.next = false;
+        self.cop.next = 0.into();
+
+        // which event is next
+        self.do_ctl.next = self.ctl_valid.val();
+        self.other.next = self.timer.m_valid.val()
+            | ((self.sched.m_valid.val() | self.ip_v.q.val()) & self.txfree.val());
+        self.do_rx.next = ((self.rx_valid.val() & self.plfree.val()) & !self.do_ctl.val())
+            & !(self.was_rx.q.val() & self.other.val());
+        self.do_tmr.next = (self.timer.m_valid.val() & !self.do_ctl.val()) & !self.do_rx.val();
+        self.do_tx.next = (((self.sched.m_valid.val() | self.ip_v.q.val()) & self.txfree.val())
+            & !self.do_ctl.val())
+            & (!self.do_rx.val() & !self.do_tmr.val());
+        self.take_ip.next = false;
+        self.sched.m_ready.next = false;
+        self.timer.m_ready.next = false;
+        self.rqp.next = self.rxp.val().qpn & self.k.qp_mask.val();
+        self.sel.next = self.qp.q.val();
+
+        // the packet (or piece) to send
+        self.pay.next = !self.isread.val() & !self.all.q.val();
+        self.piece_all.next = self.all.q.val() | self.segall.q.val();
+        self.em.next = (self.all.q.val()
+            & ((self.kend.q.val() & self.sumok.q.val()) & (self.isread.val() | self.zl.q.val())))
+            | (!self.all.q.val()
+                & ((self.mode.q.val() == 2) | ((self.mode.q.val() == 0) & self.segall.q.val())));
+        self.psn24.next = self.x.val().psn_next;
+        self.psn4.next = self.psn24.val().get_bits::<4>(0);
+        self.t.next.first = self.fs.q.val();
+        self.t.next.last = self.piece_all.val();
+        self.t.next.kind = 0.into();
+        self.t.next.qp = self.qp.q.val();
+        self.t.next.psn = self.x.val().psn_next;
+        self.t.next.ackreq = self.last.q.val() | self.psn4.val().all();
+        self.t.next.se = (self.hh.val().solicited & self.last.q.val())
+            & ((self.hh.val().opcode != 3) & !self.isread.val());
+        self.t.next.ip6 = self.gg.val().ip6;
+        self.t.next.vlan = self.gg.val().vlan;
+        self.t.next.len = self.plen.q.val();
+        self.t.next.va = self.hh.val().remote_va + bit_cast::<64, 32>(self.toff.val());
+        self.t.next.rkey = self.hh.val().rkey;
+        self.t.next.dlen = self.rem.q.val();
+        self.t.next.imm = self.hh.val().imm;
+        self.t.next.aeth = 0.into();
+        self.t.next.resp = false;
+        self.t.next.resp_end = false;
+        self.t.next.stamp = self.stp.q.val();
+        self.t.next.seg_mr = self.key.val().get_bits::<16>(8);
+        self.t.next.seg_va = self.segva.q.val();
+        self.t.next.seg_len = self.seglen.q.val();
+        if !self.pay.val() {
+            self.t.next.seg_len = 0.into();
+        }
+        self.opx.next = 12.into();
+        match self.hop.val().index() {
+            0 => self.opx.next = 4.into(),
+            1 => self.opx.next = 5.into(),
+            2 => self.opx.next = 23.into(),
+            3 => self.opx.next = 10.into(),
+            4 => self.opx.next = 11.into(),
+            _ => self.opx.next = 12.into(),
+        }
+        self.iswrite.next = (self.hh.val().opcode == 3) | (self.hh.val().opcode == 4);
+        if !self.isread.val() {
+            if !self.last.q.val() {
+                // SEND first and middle are 0 and 1, WRITE 6 and 7
+                self.opx.next = 1.into();
+                if self.first.q.val() {
+                    self.opx.next = 0.into();
+                }
+                if self.iswrite.val() {
+                    self.opx.next = self.opx.val() + 6;
+                }
+            } else if !self.first.q.val() {
+                // last is only - 2, for the plain form, the one with immediate data and WRITE alike; last with invalidate is only - 1
+                if self.hh.val().opcode == 2 {
+                    self.opx.next = self.opx.val() - 1;
+                } else {
+                    self.opx.next = self.opx.val() - 2;
+                }
+            }
+        } else {
+            self.t.next.len = 0.into();
+        }
+        self.t.next.opcode = self.opx.val();
+
+        // the placement job: a CQE of the WQE at una unless a state says otherwise
+        self.j.next.kind = 2.into();
+        self.j.next.free = false;
+        self.j.next.slot = self.rr.val().slot;
+        self.j.next.mr = self.key.val().get_bits::<16>(8);
+        self.j.next.va = self.segva.q.val();
+        self.j.next.len = self.seglen.q.val();
+        self.j.next.src = self.rr.val().src;
+        self.j.next.stamp = self.stp.q.val();
+        self.j.next.cq = self.gg.val().scq;
+        self.j.next.qpn = self.qpn.val();
+        self.j.next.opcode = self.hh.val().opcode;
+        self.j.next.index = self.x.val().una;
+        self.j.next.status = 0.into();
+        self.j.next.is_recv = false;
+        self.j.next.with_imm = false;
+        self.j.next.with_inv = false;
+        self.j.next.solicited = false;
+        self.j.next.length = self.hlen.val();
+        self.j.next.imm = 0.into();
+
+        // addresses: the SGE at hand, and the unit of the next one
+        self.mkey.next = self.key.val();
+        self.ipok.next = !self.ip_v.q.val() | self.sched.i_ready.val();
+
+        match self.st.q.val() {
+            St::Init => {
+                self.n.next = self.zero.val().into();
+                self.wb.next = true;
+                self.walk.d.next = self.walk.q.val() + 1;
+                if self.walk.q.val().all() {
+                    self.st.d.next = St::Idle;
+                }
+            }
+            St::Idle => {
+                self.re.d.next = false;
+                self.need_free.d.next = false;
+                self.prog.d.next = false;
+                self.rw.d.next = false;
+                self.setr.d.next = false;
+                self.unach.d.next = false;
+                self.st.d.next = St::Load;
+                if self.do_ctl.val() {
+                    self.sel.next = self.ct.val().qp;
+                    self.ev.d.next = 3.into();
+                } else if self.do_rx.val() {
+                    self.rx_ready.next = true;
+                    self.was_rx.d.next = true;
+                    self.need_free.d.next = true;
+                    self.sel.next = bit_cast::<12, 24>(self.rqp.val());
+                    self.ev.d.next = 1.into();
+                    self.rr.next.opcode = self.rxp.val().opcode;
+                    self.rr.next.qpn = self.rxp.val().qpn;
+                    self.rr.next.psn = self.rxp.val().psn;
+                    self.rr.next.syn = self.aeth.val().get_bits::<8>(24);
+                    self.rr.next.src = self.rxp.val().src;
+                    self.rr.next.len = self.rxp.val().len;
+                    self.rr.next.slot = self.rxp.val().slot;
+                    self.rr.next.stamp = self.rxp.val().stamp;
+                    self.r.d.next = self.rr.val();
+                } else if self.do_tmr.val() {
+                    self.was_rx.d.next = false;
+                    self.timer.m_ready.next = true;
+                    self.sel.next = self.timer.m_qp.val();
+                    self.ev.d.next = 2.into();
+                } else if self.do_tx.val() {
+                    self.was_rx.d.next = false;
+                    self.ev.d.next = 0.into();
+                    if self.sched.m_valid.val() {
+                        self.sched.m_ready.next = true;
+                        self.sel.next = self.sched.m_qp.val();
+                    } else {
+                        self.take_ip.next = true;
+                        self.sel.next = self.ip_qp.q.val();
+                        self.ip_v.d.next = false;
+                    }
+                } else {
+                    self.st.d.next = St::Idle;
+                }
+            }
+            St::Load => {
+                self.n.next = self.crd.val();
+                self.g.d.next = self.cfg_rdata.val();
+                self.av.d.next = self.avail_rdata.val();
+                self.stp.d.next = self.stamp_rdata.val();
+                self.sidx.next = self.crd.val().una;
+                if (self.ev.q.val() == 0) & !self.crd.val().err {
+                    self.sidx.next = self.crd.val().wqe_next;
+                }
+                self.wi.d.next = self.sidx.val();
+                self.st.d.next = St::Hdr;
+                if self.ev.q.val() == 3 {
+                    self.st.d.next = St::Ctl;
+                }
+            }
+            St::Hdr => {
+                self.hraw.next = self.slot_rdata.val().get_bits::<256>(0);
+                self.h.d.next = self.hraw.val().into();
+                self.nx.next.va = self.su.val().va2;
+                self.nx.next.len = self.su.val().len2;
+                self.nx.next.key = self.su.val().key2;
+                self.s.d.next = self.nx.val();
+                self.mkey.next = self.nx.val().key;
+                self.k2.d.next = 2.into();
+                self.rd.d.next = self.rr.val().psn - self.x.val().psn_una;
+                self.rm.d.next = self.out_a.val();
+                self.skip.d.next = self.poff.val();
+                match self.ev.q.val().index() {
+                    0 => {
+                        self.skip.d.next = self.toff.val();
+                        self.st.d.next = St::Idle;
+                        if (self.fw.q.val() == 2) & (self.fw_qp.q.val() == self.qp.q.val()) {
+                            self.fw.d.next = 0.into();
+                            self.n.next.dirty = false;
+                        }
+                        if self.x.val().err {
+                            self.st.d.next = St::Flush;
+                        } else if ((self.x.val().live & !self.x.val().rnr_wait)
+                            & (self.open.val() & (self.wi.q.val() != self.av.q.val())))
+                            & (self.rts.val() | (self.sqd.val() & self.started.val()))
+                        {
+                            self.st.d.next = St::TxPrep;
+                        }
+                    }
+                    1 => self.st.d.next = St::RxPrep,
+                    _ => self.st.d.next = St::Tmr,
+                }
+            }
+            St::TxPrep => {
+                self.rem.d.next = self.hlen.val() - self.skip.q.val();
+                self.first.d.next = !self.skip.q.val().any();
+                self.zl.d.next = !self.hlen.val().any();
+                self.w0.d.next = true;
+                self.fs.d.next = true;
+                self.mode.d.next = 0.into();
+                self.all.d.next = false;
+                self.sum.d.next = 0.into();
+                self.plen.d.next = 0.into();
+                self.left.d.next = 0.into();
+                self.last.d.next = true;
+                self.nleft.d.next = 1.into();
+                self.st.d.next = St::Walk;
+                if self.badop.val() {
+                    self.lstat.d.next = 2.into();
+                    self.st.d.next = St::Lerr;
+                } else if self.badlen.val() {
+                    self.lstat.d.next = 1.into();
+                    self.st.d.next = St::Lerr;
+                } else if !self.enough.val()
+                    | (self.isread.val() & (self.x.val().rd_out >= self.gg.val().max_rd))
+                {
+                    self.st.d.next = St::Idle;
+                } else if self.hh.val().fence & (self.x.val().rd_out != 0) {
+                    self.st.d.next = St::Idle;
+                } else if self.hh.val().fence & self.x.val().dirty {
+                    self.st.d.next = St::Idle;
+                    if self.fw.q.val() == 0 {
+                        if self.plfree.val() {
+                            self.j.next.kind = 3.into();
+                            self.j.next.slot = 1.into();
+                            self.plp.next = true;
+                            self.fw.d.next = 1.into();
+                            self.fw_qp.d.next = self.qp.q.val();
+                        } else {
+                            self.st.d.next = St::TxPrep;
+                        }
+                    } else if self.fw_qp.q.val() != self.qp.q.val() {
+                        // the token is away for another QP
+                        if self.ipok.val() {
+                            self.push.next = true;
+                        } else {
+                            self.st.d.next = St::TxPrep;
+                        }
+                    }
+                } else if (self.multi.val() & !self.skip.q.val().any())
+                    | (self.isread.val() & self.hlen.val().any())
+                {
+                    self.all.d.next = true;
+                    self.mode.d.next = 1.into();
+                } else if !self.hlen.val().any() {
+                    self.st.d.next = St::Chk;
+                }
+            }
+            St::RxPrep => {
+                self.rem.d.next = self.hlen.val() - self.skip.q.val();
+                self.zl.d.next = !self.hlen.val().any();
+                self.w0.d.next = true;
+                self.mode.d.next = 0.into();
+                self.all.d.next = false;
+                self.plen.d.next = 0.into();
+                self.left.d.next = 0.into();
+                self.last.d.next = true;
+                if self.re.q.val() {
+                    self.st.d.next = St::RxB;
+                } else if !self.qok.val() {
+                    self.e_dqp.d.next = true;
+                    self.st.d.next = St::Drop;
+                } else if self.rd.q.val() >= self.rm.q.val() {
+                    self.e_drop.d.next = true;
+                    self.st.d.next = St::Drop;
+                } else if self.isresp.val() {
+                    self.acnt.d.next = self.rd.q.val();
+                    self.act.d.next = 4.into();
+                    self.st.d.next = St::RxB;
+                    if !self.rd.q.val().any() & self.isread.val() {
+                        self.st.d.next = St::Walk;
+                        if !self.hlen.val().any() {
+                            self.st.d.next = St::Chk;
+                        }
+                    }
+                } else {
+                    self.acnt.d.next = self.rd.q.val();
+                    self.st.d.next = St::Drop;
+                    if self.isack.val() {
+                        if self.syn3.val() == 0 {
+                            self.acnt.d.next = self.rd1.val();
+                            self.act.d.next = 0.into();
+                            self.st.d.next = St::RxB;
+                        } else if self.syn3.val() == 1 {
+                            self.e_rnr.d.next = true;
+                            self.act.d.next = 1.into();
+                            self.st.d.next = St::RxB;
+                        } else if (self.syn3.val() == 3) & (self.syn5.val() == 0) {
+                            self.e_seq.d.next = true;
+                            self.act.d.next = 2.into();
+                            self.st.d.next = St::RxB;
+                        } else if (self.syn3.val() == 3) & (self.syn5.val() < 4) {
+                            self.e_fat.d.next = true;
+                            self.act.d.next = 3.into();
+                            self.st.d.next = St::RxB;
+                        } else {
+                            self.e_drop.d.next = true;
+                        }
+                    } else {
+                        self.e_drop.d.next = true;
+                    }
+                }
+            }
+            St::Walk => {
+                self.w0.d.next = false;
+                if self.w0.q.val() {
+                    self.nleft.d.next = self.npsn.val();
+                    self.last.d.next = true;
+                    self.plen.d.next = bit_cast::<13, 32>(self.rem.q.val());
+                    self.left.d.next = bit_cast::<13, 32>(self.rem.q.val());
+                    if self.rem.q.val() > self.mtu32.val() {
+                        self.last.d.next = false;
+                        self.plen.d.next = self.mtub.val();
+                        self.left.d.next = self.mtub.val();
+                    }
+                }
+                self.room.d.next = self.room_n.val();
+                self.segva.d.next = self.ss.val().va + bit_cast::<64, 32>(self.skip.q.val());
+                self.off.d.next = self.ss.val().va - self.mr.val().va;
+                self.lim.d.next =
+                    bit_cast::<65, 64>(self.mr.val().len) - bit_cast::<65, 32>(self.ss.val().len);
+                self.fl.d.next = ((self.mr.val().valid
+                    & (self.mr.val().local_write | !self.isread.val()))
+                    & (self.mr.val().variant == self.key.val().get_bits::<8>(0)))
+                    & ((self.mr.val().pd == self.gg.val().pd)
+                        & ((self.key.val() & self.k.key_high.val()) == 0));
+                self.kend.d.next = self.kend_n.val();
+                self.st.d.next = St::Chk;
+                if self.all.q.val() {
+                    self.sum.d.next = self.sum.q.val() + bit_cast::<36, 32>(self.ss.val().len);
+                } else if self.skip.q.val() >= self.ss.val().len {
+                    self.skip.d.next = self.skip.q.val() - self.ss.val().len;
+                    self.st.d.next = St::Nxt;
+                    if self.kend_n.val() {
+                        // more payload than SGEs
+                        self.lstat.d.next = 1.into();
+                        self.st.d.next = St::Lerr;
+                    }
+                }
+            }
+            St::Chk => {
+                self.segall.d.next = self.room.q.val() >= self.left32.val();
+                self.seglen.d.next = self.left.q.val();
+                if self.room.q.val() < self.left32.val() {
+                    self.seglen.d.next = bit_cast::<13, 32>(self.room.q.val());
+                }
+                self.ok.d.next = (self.zl.q.val() | (self.all.q.val() & (self.ss.val().len == 0)))
+                    | ((self.fl.q.val() & !self.lim.q.val().get_bit(64))
+                        & (self.off.q.val() <= self.lim.q.val().get_bits::<64>(0)));
+                self.sumok.d.next = self.sum.q.val() == bit_cast::<36, 32>(self.hlen.val());
+                self.badr.d.next = !self.opok.val() | (self.rr.val().len != self.plen.q.val());
+                if self.zl.q.val() {
+                    self.seglen.d.next = 0.into();
+                    self.segall.d.next = true;
+                }
+                self.st.d.next = St::Emit;
+            }
+            St::Emit => {
+                if self.ev.q.val() == 1 {
+                    if self.badr.q.val() {
+                        self.lstat.d.next = 7.into();
+                        self.st.d.next = St::Fail;
+                    } else if !self.ok.q.val() {
+                        self.lstat.d.next = 4.into();
+                        self.st.d.next = St::Fail;
+                    } else if self.plfree.val() {
+                        self.plp.next = true;
+                        self.j.next.kind = 1.into();
+                        if self.zl.q.val() {
+                            self.j.next.kind = 0.into();
+                        }
+                        self.j.next.free = self.segall.q.val();
+                        self.j.next.stamp = self.rr.val().stamp;
+                        self.rr.next.src =
+                            self.rr.val().src + bit_cast::<20, 13>(self.seglen.q.val());
+                        self.r.d.next = self.rr.val();
+                        self.left.d.next = self.left.q.val() - self.seglen.q.val();
+                        self.skip.d.next = 0.into();
+                        self.n.next.dirty = self.x.val().dirty | !self.zl.q.val();
+                        if self.segall.q.val() {
+                            self.need_free.d.next = false;
+                            self.prog.d.next = true;
+                            self.n.next.psn_una = self.x.val().psn_una + 1;
+                            self.n.next.retry = 0.into();
+                            self.n.next.rnr = 0.into();
+                            self.n.next.gap = false;
+                            self.st.d.next = St::Fin;
+                            if self.last.q.val() {
+                                self.st.d.next = St::RdC;
+                            }
+                        } else if self.kend.q.val() {
+                            self.lstat.d.next = 1.into();
+                            self.st.d.next = St::Fail;
+                        } else {
+                            self.st.d.next = St::Nxt;
+                        }
+                    }
+                } else if !self.ok.q.val() & (self.mode.q.val() != 2) {
+                    self.lstat.d.next = 4.into();
+                    self.st.d.next = St::Lerr;
+                } else if self.em.val() {
+                    if self.txfree.val() & (self.ipok.val() | !self.piece_all.val()) {
+                        self.txp.next = true;
+                        self.fs.d.next = false;
+                        self.left.d.next = self.left.q.val() - self.seglen.q.val();
+                        self.skip.d.next = 0.into();
+                        self.st.d.next = St::Nxt;
+                        if self.piece_all.val() {
+                            self.st.d.next = St::Idle;
+                            self.wb.next = true;
+                            self.push.next = true;
+                            self.e_retx.d.next = self.out_b.val().any();
+                            self.n.next.psn_next = self.x.val().psn_next + 1;
+                            self.n.next.tx_off = self.toff.val() + self.mtu32.val();
+                            if self.isread.val() {
+                                self.n.next.psn_next = self.x.val().psn_next + self.nleft.q.val();
+                                self.n.next.rd_out = self.x.val().rd_out + 1;
+                            }
+                            if self.isread.val() | self.last.q.val() {
+                                self.n.next.tx_off = 0.into();
+                                self.n.next.wqe_next = self.x.val().wqe_next + self.step.val();
+                            }
+                            if !self.out_b.val().any() {
+                                self.n.next.psn_max = self.n.val().psn_next;
+                            }
+                            if !self.x.val().tv {
+                                self.n.next.tv = self.tmo_on.val();
+                                self.n.next.tdl = self.tmo_at.val();
+                            }
+                        }
+                    }
+                } else if self.all.q.val() {
+                    // the whole list is checked before the first packet
+                    self.skip.d.next = 0.into();
+                    self.st.d.next = St::Nxt;
+                    if self.kend.q.val() {
+                        self.all.d.next = false;
+                        self.mode.d.next = 2.into();
+                        self.st.d.next = St::Rst;
+                        if !self.sumok.q.val() {
+                            self.lstat.d.next = 1.into();
+                            self.st.d.next = St::Lerr;
+                        }
+                    }
+                } else {
+                    // the SGEs of this packet are checked before its first piece
+                    self.mode.d.next = 1.into();
+                    self.left.d.next = self.left.q.val() - self.seglen.q.val();
+                    self.skip.d.next = 0.into();
+                    self.st.d.next = St::Nxt;
+                    if self.segall.q.val() {
+                        self.mode.d.next = 2.into();
+                        self.st.d.next = St::Rst;
+                    } else if self.kend.q.val() {
+                        self.lstat.d.next = 1.into();
+                        self.st.d.next = St::Lerr;
+                    }
+                }
+            }
+            St::Rst => {
+                self.sidx.next = self.wi.q.val();
+                self.k2.d.next = 1.into();
+                self.skip.d.next = self.toff.val();
+                self.left.d.next = self.plen.q.val();
+                self.st.d.next = St::Nxt;
+            }
+            St::Nxt => {
+                self.s.d.next = self.nx.val();
+                self.mkey.next = self.nx.val().key;
+                self.k2.d.next = self.k3.val();
+                self.st.d.next = St::Walk;
+            }
+            St::Lerr => {
+                self.st.d.next = St::Idle;
+                if (self.ev.q.val() == 1) | (self.x.val().una == self.x.val().wqe_next) {
+                    self.st.d.next = St::Fail;
+                }
+            }
+            St::RxB => {
+                self.nleft.d.next = self.npsn.val();
+                if self.need_free.q.val() & (self.act.q.val() != 4) {
+                    if self.plfree.val() {
+                        self.plp.next = true;
+                        self.j.next.kind = 0.into();
+                        self.j.next.free = true;
+                        self.need_free.d.next = false;
+                        self.st.d.next = St::Comp;
+                    }
+                } else {
+                    self.st.d.next = St::Comp;
+                }
+            }
+            St::Comp => {
+                if !self.acnt.q.val().any() {
+                    self.st.d.next = St::Act;
+                } else if self.isread.val() {
+                    self.st.d.next = St::Gap;
+                } else {
+                    self.n.next.retry = 0.into();
+                    self.n.next.rnr = 0.into();
+                    self.n.next.gap = false;
+                    self.prog.d.next = true;
+                    if self.acnt.q.val() < self.nleft.q.val() {
+                        self.n.next.psn_una = self.x.val().psn_una + self.acnt.q.val();
+                        self.acnt.d.next = 0.into();
+                        self.st.d.next = St::Act;
+                    } else if self.plfree.val() | !self.hh.val().signaled {
+                        self.plp.next = self.hh.val().signaled;
+                        self.n.next.una = self.una2.val();
+                        self.n.next.una_first = self.psn_end.val();
+                        self.n.next.psn_una = self.psn_end.val();
+                        self.unach.d.next = true;
+                        self.re.d.next = true;
+                        self.acnt.d.next = self.acnt_n.val();
+                        self.wi.d.next = self.una2.val();
+                        self.sidx.next = self.una2.val();
+                        self.st.d.next = St::Hdr;
+                        if !self.acnt_n.val().any() & (self.act.q.val() == 0) {
+                            self.st.d.next = St::Fin;
+                        }
+                    }
+                }
+            }
+            St::Act => {
+                self.st.d.next = St::Fin;
+                match self.act.q.val().index() {
+                    1 => {
+                        if !self.x.val().rnr_wait {
+                            if (self.gg.val().rnr_retry != 7)
+                                & (self.x.val().rnr >= self.gg.val().rnr_retry)
+                            {
+                                self.lstat.d.next = 13.into();
+                                self.st.d.next = St::Fail;
+                            } else {
+                                if self.gg.val().rnr_retry != 7 {
+                                    self.n.next.rnr = self.x.val().rnr + 1;
+                                }
+                                self.n.next.rnr_wait = true;
+                                self.rw.d.next = true;
+                                self.setr.d.next = true;
+                            }
+                        }
+                    }
+                    2 => {
+                        if !self.x.val().rnr_wait & self.used.val().any() {
+                            self.rw.d.next = true;
+                            self.n.next.retry = self.x.val().retry + 1;
+                            if self.x.val().retry >= self.gg.val().retry_cnt {
+                                self.lstat.d.next = 12.into();
+                                self.st.d.next = St::Fail;
+                            }
+                        }
+                    }
+                    3 => {
+                        // 0x61 .. 0x63 are REM_INV_REQ, REM_ACCESS, REM_OP
+                        self.lstat.d.next = bit_cast::<8, 5>(self.syn5.val()) + 8;
+                        self.st.d.next = St::Fail;
+                    }
+                    4 => {
+                        if self.isread.val() {
+                            self.st.d.next = St::Walk;
+                            if self.zl.q.val() {
+                                self.st.d.next = St::Chk;
+                            }
+                        }
+                    }
+                    _ => self.st.d.next = St::Fin,
+                }
+            }
+            St::Gap => {
+                self.st.d.next = St::Fin;
+                if !self.x.val().gap & !self.x.val().rnr_wait {
+                    self.n.next.gap = true;
+                    self.n.next.retry = self.x.val().retry + 1;
+                    self.rw.d.next = true;
+                    if self.x.val().retry >= self.gg.val().retry_cnt {
+                        self.lstat.d.next = 12.into();
+                        self.st.d.next = St::Fail;
+                    }
+                }
+            }
+            St::RdC => {
+                if self.plfree.val() | !self.hh.val().signaled {
+                    self.plp.next = self.hh.val().signaled;
+                    self.n.next.una = self.una2.val();
+                    self.n.next.una_first = self.x.val().psn_una;
+                    if self.x.val().rd_out != 0 {
+                        self.n.next.rd_out = self.x.val().rd_out - 1;
+                    }
+                    self.unach.d.next = true;
+                    self.st.d.next = St::Fin;
+                }
+            }
+            St::Fin => {
+                if self.need_free.q.val() {
+                    if self.plfree.val() {
+                        self.plp.next = true;
+                        self.j.next.kind = 0.into();
+                        self.j.next.free = true;
+                        self.need_free.d.next = false;
+                        self.e_drop.d.next = true;
+                    }
+                } else if self.sqok.val() & self.ipok.val() {
+                    if self.rw.q.val() | self.behind.val() {
+                        self.n.next.wqe_next = self.x.val().una;
+                        self.n.next.psn_next = self.x.val().psn_una;
+                        self.n.next.tx_off = self.poff.val();
+                        self.n.next.rd_out = 0.into();
+                    }
+                    if !self.out_a.val().any() {
+                        self.n.next.tv = false;
+                        self.n.next.rnr_wait = false;
+                    } else if self.setr.q.val() {
+                        self.n.next.tv = true;
+                        self.n.next.tdl = self.rnr_at.val();
+                    } else if (self.prog.q.val() | self.rw.q.val()) & !self.x.val().rnr_wait {
+                        self.n.next.tv = self.tmo_on.val();
+                        self.n.next.tdl = self.tmo_at.val();
+                    }
+                    self.sqp.next = self.unach.q.val();
+                    self.push.next = self.prog.q.val() | self.rw.q.val();
+                    self.wb.next = true;
+                    self.st.d.next = St::Idle;
+                }
+            }
+            St::Drop => {
+                if self.plfree.val() {
+                    self.plp.next = true;
+                    self.j.next.kind = 0.into();
+                    self.j.next.free = true;
+                    self.st.d.next = St::Idle;
+                }
+            }
+            St::Fail => {
+                if self.need_free.q.val() {
+                    if self.plfree.val() {
+                        self.plp.next = true;
+                        self.j.next.kind = 0.into();
+                        self.j.next.free = true;
+                        self.need_free.d.next = false;
+                    }
+                } else if (self.plfree.val() & self.erok.val())
+                    & (self.sqok.val() & self.ipok.val())
+                {
+                    self.plp.next = true;
+                    self.j.next.status = self.lstat.q.val();
+                    self.er_v.d.next = true;
+                    self.er_d.d.next = self.e.val();
+                    self.n.next.err = true;
+                    self.n.next.fstat = 0.into();
+                    self.halt.next = true;
+                    self.n.next.una = self.una2.val();
+                    self.n.next.wqe_next = self.una2.val();
+                    self.sqp.next = true;
+                    self.push.next = true;
+                    self.wb.next = true;
+                    self.st.d.next = St::Idle;
+                }
+            }
+            St::Flush => {
+                self.st.d.next = St::Idle;
+                if (self.wi.q.val() != self.av.q.val()) & self.enough.val() {
+                    self.st.d.next = St::Flush;
+                    if self.plfree.val() & (self.sqok.val() & self.ipok.val()) {
+                        self.plp.next = true;
+                        self.j.next.status = self.x.val().fstat;
+                        if self.x.val().fstat == 0 {
+                            self.j.next.status = 5.into();
+                        }
+                        self.n.next.fstat = 0.into();
+                        self.n.next.una = self.una2.val();
+                        self.n.next.wqe_next = self.una2.val();
+                        self.sqp.next = true;
+                        self.push.next = true;
+                        self.wb.next = true;
+                        self.st.d.next = St::Idle;
+                    }
+                }
+            }
+            St::Tmr => {
+                self.st.d.next = St::Idle;
+                if (self.x.val().tv & !self.late.val().get_bit(37)) & !self.x.val().err {
+                    if !(self.rts.val() | self.sqd.val()) {
+                        self.n.next.tv = false;
+                        self.wb.next = true;
+                    } else if self.x.val().rnr_wait {
+                        self.n.next.rnr_wait = false;
+                        self.n.next.tv = self.tmo_on.val();
+                        self.n.next.tdl = self.tmo_at.val();
+                        self.wb.next = self.ipok.val();
+                        self.push.next = self.ipok.val();
+                        if !self.ipok.val() {
+                            self.n.next = self.c.q.val();
+                            self.st.d.next = St::Tmr;
+                        }
+                    } else {
+                        self.e_tmo.d.next = true;
+                        self.n.next.retry = self.x.val().retry + 1;
+                        self.n.next.gap = false;
+                        self.rw.d.next = true;
+                        self.st.d.next = St::Fin;
+                        if self.x.val().retry >= self.gg.val().retry_cnt {
+                            self.lstat.d.next = 12.into();
+                            self.st.d.next = St::Fail;
+                        }
+                    }
+                }
+            }
+            _ => {
+                // Ctl
+                self.cop.next = self.ct.val().op;
+                self.done.next = self.ipok.val();
+                match self.cop.val().index() {
+                    0 => {
+                        self.n.next = self.zero.val().into();
+                        self.wb.next = true;
+                    }
+                    1 => {
+                        self.n.next.live = true;
+                        self.n.next.una_first = self.ct.val().psn;
+                        self.n.next.psn_una = self.ct.val().psn;
+                        self.n.next.psn_next = self.ct.val().psn;
+                        self.n.next.psn_max = self.ct.val().psn;
+                        self.wb.next = true;
+                        self.push.next = true;
+                    }
+                    2 => {
+                        if !self.x.val().err {
+                            self.n.next.err = true;
+                            self.n.next.fstat = 0.into();
+                            if self.x.val().una != self.av.q.val() {
+                                self.n.next.fstat = self.ct.val().status;
+                            }
+                            self.n.next.wqe_next = self.x.val().una;
+                            self.halt.next = true;
+                            self.wb.next = true;
+                        }
+                        self.push.next = true;
+                    }
+                    3 => {
+                        self.done.next = self.plfree.val() & self.txfree.val();
+                        self.t.next.kind = 1.into();
+                        self.t.next.first = true;
+                        self.t.next.last = true;
+                        self.t.next.len = 0.into();
+                        self.t.next.seg_len = 0.into();
+                        self.j.next.kind = 3.into();
+                        self.j.next.slot = 0.into();
+                        self.txp.next = self.plfree.val() & self.txfree.val();
+                        self.plp.next = self.plfree.val() & self.txfree.val();
+                    }
+                    5 => self.push.next = true,
+                    _ => self.push.next = false,
+                }
+                self.st.d.next = St::Idle;
+                self.ctl_ready.next = self.done.val();
+                if !self.done.val() {
+                    self.push.next = false;
+                    self.wb.next = false;
+                    self.n.next = self.c.q.val();
+                    self.halt.next = false;
+                    self.st.d.next = St::Ctl;
+                }
+            }
+        }
+
+        // the fence token is back: its QP goes to the queue (in states where no push is possible)
+        if (self.fw_push.q.val() & !self.ip_v.q.val())
+            & ((self.st.q.val() == St::Idle) | (self.st.q.val() == St::Load))
+        {
+            self.ip_v.d.next = true;
+            self.ip_qp.d.next = self.fw_qp.q.val();
+            self.fw_push.d.next = false;
+        }
+
+        // in ERR nothing is outstanding any more
+        if self.halt.val() {
+            self.n.next.psn_una = self.x.val().psn_max;
+            self.n.next.psn_next = self.x.val().psn_max;
+            self.n.next.una_first = self.x.val().psn_max;
+            self.n.next.tx_off = 0.into();
+            self.n.next.rd_out = 0.into();
+            self.n.next.tv = false;
+            self.n.next.rnr_wait = false;
+        }
+        self.c.d.next = self.n.val();
+        self.wa.next = bit_cast::<LOG_QP, 12>(self.qp.q.val());
+        if self.st.q.val() == St::Init {
+            self.wa.next = self.walk.q.val();
+        }
+        self.ram.we.next = self.wb.val();
+        self.ram.waddr.next = self.wa.val();
+        self.ram.wdata.next = self.n.val();
+        self.timer.rst.next = self.rst.val();
+        self.timer.now.next = self.now10.val();
+        self.timer.we.next = self.wb.val();
+        self.timer.qp.next = self.wa.val();
+        self.timer.on.next = self.n.val().tv;
+        self.timer.at.next = self.n.val().tdl;
+
+        // table addresses
+        self.qp.d.next = self.sel.val();
+        self.ram.raddr.next = bit_cast::<LOG_QP, 12>(self.sel.val());
+        self.cfg_raddr.next = self.sel.val();
+        self.avail_raddr.next = self.sel.val();
+        self.stamp_raddr.next = self.sel.val();
+        self.mrc_raddr.next = self.mkey.val().get_bits::<16>(8);
+        self.slot_raddr.next = (bit_cast::<16, 12>(self.qp.q.val()) << self.k.log_sq.val())
+            | (self.sidx.val() & self.k.sq_mask.val());
+
+        // queue of QPs
+        self.sched.rst.next = self.rst.val();
+        self.sched.e_valid.next = self.sched_valid.val();
+        self.sched.e_qp.next = self.sd.val().qp;
+        self.sched_ready.next = self.sched.e_ready.val();
+        self.sched.i_valid.next = self.ip_v.q.val() & !self.take_ip.val();
+        self.sched.i_qp.next = self.ip_qp.q.val();
+        if self.ip_v.q.val() & (self.sched.i_ready.val() & !self.take_ip.val()) {
+            self.ip_v.d.next = false;
+        }
+        if self.push.val() {
+            self.ip_v.d.next = true;
+            self.ip_qp.d.next = self.qp.q.val();
+        }
+        if self.pl_fence.val() & (self.fw.q.val() == 1) {
+            self.fw.d.next = 2.into();
+            self.fw_push.d.next = true;
+        }
+
+        // outputs
+        if self.txp.val() {
+            self.tx_v.d.next = true;
+            self.tx_d.d.next = self.t.val();
+        }
+        if self.plp.val() {
+            self.pl_v.d.next = true;
+            self.pl_d.d.next = self.j.val();
+        }
+        if self.sqp.val() {
+            self.q.next.idx = self.n.val().una;
+            self.sq_v.d.next = true;
+            self.sq_d.d.next = self.q.val();
+        }
+        self.tx_valid.next = self.tx_v.q.val();
+        self.tx_data.next = self.tx_d.q.val();
+        self.pl_valid.next = self.pl_v.q.val();
+        self.pl_data.next = self.pl_d.q.val();
+        self.sqfree_valid.next = self.sq_v.q.val();
+        self.sqfree_data.next = self.sq_d.q.val();
+        self.err_valid.next = self.er_v.q.val();
+        self.err_data.next = self.er_d.q.val();
+        self.ctl_psn.next = self.x.val().psn_max;
+        self.ctl_idx.next = self.x.val().una;
+        self.ctl_busy.next = self.out_a.val().any() | self.toff.val().any();
+        self.ev_retransmit.next = self.e_retx.q.val();
+        self.ev_timeout.next = self.e_tmo.q.val();
+        self.ev_drop_response.next = self.e_drop.q.val();
+        self.ev_drop_qp.next = self.e_dqp.q.val();
+        self.ev_rnr_nak.next = self.e_rnr.q.val();
+        self.ev_seq_nak.next = self.e_seq.q.val();
+        self.ev_fatal_nak.next = self.e_fat.q.val();
+        self.idle.next = (((self.st.q.val() == St::Idle) & self.sched.idle.val())
+            & (!self.ip_v.q.val() & !self.timer.m_valid.val()))
+            & (((!self.tx_v.q.val() & !self.pl_v.q.val())
+                & (!self.sq_v.q.val() & !self.er_v.q.val()))
+                & ((self.fw.q.val() != 1) & !self.fw_push.q.val()));
+        self.deadline.next = self.timer.due.val();
+        self.deadline_valid.next = self.timer.due_valid.val() & (self.st.q.val() == St::Idle);
+
+        if self.rst.val() {
+            self.st.d.next = St::Init;
+            self.walk.d.next = 0.into();
+            self.fw.d.next = 0.into();
+            self.fw_push.d.next = false;
+            self.ip_v.d.next = false;
+            self.tx_v.d.next = false;
+            self.pl_v.d.next = false;
+            self.sq_v.d.next = false;
+            self.er_v.d.next = false;
+        }
+    }
+}
