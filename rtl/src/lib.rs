@@ -20,3 +20,4 @@ pub mod doorbell;
 pub mod fetch;
 pub mod sqfetch;
 pub mod rqfetch;
+pub mod regs;
