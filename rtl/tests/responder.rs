@@ -286,5 +286,218 @@ fn random_traffic() {
 
 #[test]
 fn random_traffic_no_back_pressure() {
-    random("responder_random", 2, 12_000, 1.0, 1.0);
+    random("responder_random_b", 2, 12_000, 1.0, 1.0);
+}
+
+/// QP 1 live with ePSN 100, MTU 1024, four receives of 8 KiB in MR 2; MR 2 writable, MR 3 readable, 64 KiB each.
+fn plain() -> Bench {
+    let mut b = Bench::new(1.0, 1.0);
+    for m in 1..8 {
+        b.mrs[m] = Mr { valid: true, lw: true, rw: m % 2 == 0, rr: m % 2 == 1, variant: 9, pd: 5, va: 0x10_0000, len: 0x1_0000 };
+    }
+    b.mrs[6].pd = 6;
+    b.mrs[4].lw = false;
+    b.mrs[4].va = 0xFFFF_FFFF_FFFF_F800;
+    b.mrs[4].len = 0x400;
+    for i in 0..8 {
+        live(&mut b, i);
+    }
+    b
+}
+
+fn live(b: &mut Bench, i: usize) {
+    let q = &mut b.qps[i];
+    *q = Qp::new(i as u64);
+    q.cfg = Cfg { state: 3, tag: 0x77, mtu: 3, pd: 5, rcq: 33, acc_write: true, acc_read: true, min_rnr: 12, max_dest_rd: 4, ..Default::default() };
+    q.rq = vec![[(0x10_0000, 8192, 0x209), (0, 0, 0), (0, 0, 0), (0, 0, 0)]; 4];
+    q.pi = 4;
+    q.start(100);
+    b.avail[i] = 0;
+    b.ctl.q.push_back(order(ctl::RESET, i as u64, 0));
+    b.ctl.q.push_back(order(ctl::START, i as u64, 100));
+}
+
+fn pkt(qp: u64, op: u8, psn: u64, len: u64) -> Pkt {
+    Pkt { op, qpn: 0x77 << LOG_QP | qp, psn, len, dlen: len, va: 0x10_0000, rkey: if op == 12 { 0x309 } else { 0x209 }, ackreq: true, ..Default::default() }
+}
+
+/// One row per fault: packets, the syndromes that must answer them, and the error kind if the QP goes down.
+#[test]
+fn named_faults() {
+    let rd = |psn, va, dlen| Pkt { va, dlen, ..pkt(0, 12, psn, 0) };
+    let rows: Vec<(&str, Vec<Pkt>, Vec<u64>, Option<u64>)> = vec![
+        ("good WRITE", vec![pkt(0, 10, 100, 1024)], vec![0x1F], None),
+        ("A1 WRITE wraps", vec![Pkt { va: 0xFFFF_FFFF_FFFF_FC00, ..pkt(0, 10, 100, 0x400) }], vec![0x62], Some(2)),
+        ("A1 READ wraps", vec![rd(100, 0xFFFF_FFFF_FFFF_FC00, 0x400)], vec![0x62], Some(2)),
+        ("A1 at the top of memory", vec![Pkt { va: 0xFFFF_FFFF_FFFF_F900, rkey: 0x409, ..pkt(0, 10, 100, 0x400) }], vec![0x62], Some(2)),
+        ("top of memory, good", vec![Pkt { va: 0xFFFF_FFFF_FFFF_F800, rkey: 0x409, ..pkt(0, 10, 100, 0x400) }], vec![0x1F], None),
+        ("A1 duplicate READ is checked", vec![rd(100, 0x10_0000, 10), rd(100, 0x10_FFFF, 2)], vec![], None),
+        ("A6 other PD", vec![Pkt { rkey: 0x609, ..pkt(0, 10, 100, 4) }], vec![0x62], Some(2)),
+        ("A6 right missing", vec![Pkt { rkey: 0x309, ..pkt(0, 10, 100, 4) }], vec![0x62], Some(2)),
+        ("A7 old variant", vec![Pkt { rkey: 0x20A, ..pkt(0, 10, 100, 4) }], vec![0x62], Some(2)),
+        ("key index beyond the table", vec![Pkt { rkey: 0x1209, ..pkt(0, 10, 100, 4) }], vec![0x62], Some(2)),
+        ("zero-length WRITE needs no key", vec![Pkt { rkey: 0, ..pkt(0, 10, 100, 0) }], vec![0x1F], None),
+        ("A4 unsupported opcode", vec![pkt(0, 0x1D, 100, 0)], vec![0x61], Some(1)),
+        ("atomic", vec![pkt(0, 0x13, 100, 0)], vec![0x61], Some(1)),
+        ("B6 Middle without First", vec![pkt(0, 7, 100, 1024)], vec![0x61], Some(1)),
+        ("B6 First inside a message", vec![pkt(0, 0, 100, 1024), pkt(0, 4, 101, 4)], vec![0x1F, 0x61], Some(1)),
+        ("B6 READ inside a message", vec![pkt(0, 0, 100, 1024), rd(101, 0x10_0000, 4)], vec![0x1F, 0x61], Some(1)),
+        ("B15 Only above MTU", vec![pkt(0, 10, 100, 1025)], vec![0x61], Some(1)),
+        ("B15 First below MTU", vec![Pkt { dlen: 2000, ..pkt(0, 6, 100, 1023) }], vec![0x61], Some(1)),
+        ("B15 Last empty", vec![pkt(0, 0, 100, 1024), pkt(0, 2, 101, 0)], vec![0x1F, 0x61], Some(1)),
+        ("B15 full Last", vec![Pkt { dlen: 2048, ..pkt(0, 6, 100, 1024) }, pkt(0, 8, 101, 1024)], vec![0x1F, 0x1F], None),
+        ("DMALen longer than the message", vec![Pkt { dlen: 2049, ..pkt(0, 6, 100, 1024) }, pkt(0, 8, 101, 1024)], vec![0x1F, 0x61], Some(1)),
+        ("DMALen shorter than the message", vec![Pkt { dlen: 1024, ..pkt(0, 6, 100, 1024) }], vec![0x61], Some(1)),
+        ("READ above 2^31", vec![rd(100, 0x10_0000, (1 << 31) + 1)], vec![0x61], Some(1)),
+        ("sequence NAK once", vec![pkt(0, 10, 101, 4), pkt(0, 10, 102, 4), pkt(0, 10, 100, 4), pkt(0, 10, 102, 4)], vec![0x60, 0x1F, 0x60], None),
+        ("duplicate is acknowledged again", vec![pkt(0, 10, 100, 4), pkt(0, 10, 100, 4)], vec![0x1F, 0x1F], None),
+        (
+            "RNR, then silence until it comes again",
+            (0..7).map(|i| pkt(0, 4, 100 + i.min(5), 4)).chain([pkt(0, 4, 104, 4)]).collect(),
+            vec![0x1F, 0x1F, 0x1F, 0x1F, 0x2C, 0x2C],
+            None,
+        ),
+        ("RNR before any effect of WRITE with immediate", (0..5).map(|i| pkt(0, 11, 100 + i, 4)).collect(), vec![0x1F, 0x1F, 0x1F, 0x1F, 0x2C], None),
+        ("D1 receive buffer too small", (0..9).map(|i| pkt(0, (i > 0) as u8, 100 + i, 1024)).collect(), vec![0x1F, 0x1F, 0x1F, 0x1F, 0x1F, 0x1F, 0x1F, 0x1F, 0x61], Some(1)),
+        ("wrong tag", vec![Pkt { qpn: 0x78 << LOG_QP, ..pkt(0, 10, 100, 4) }], vec![], None),
+        ("wrong source", vec![Pkt { sip: [1; 16], ..pkt(0, 10, 100, 4) }], vec![], None),
+        ("C14 UD opcode on RC", vec![pkt(0, 0x64, 100, 4)], vec![], None),
+        ("CNP", vec![pkt(0, 0x81, 0, 16)], vec![], None),
+    ];
+    let mut b = plain();
+    b.fetch_p = 1.0;
+    let mut want = Effects::default();
+    let mut k = 0;
+    run("responder_faults", 6500, |s| {
+        if b.quiet() && s.cycle > 60 {
+            if k % 2 == 0 && k < 2 * rows.len() {
+                b.got = Effects::default();
+                live(&mut b, 0);
+            } else if k < 2 * rows.len() {
+                b.got = Effects::default();
+                want = Effects::default();
+                for p in &rows[k / 2].1 {
+                    b.rx.q.push_back(rx(p));
+                    b.qps[(p.qpn & 7) as usize].packet(p, LOG_QP, &b.mrs, &mut want);
+                }
+            }
+            k += 1;
+        }
+        b.step(s);
+        if k % 2 == 0 && k > 0 && k <= 2 * rows.len() && b.quiet() {
+            let (name, _, syn, err) = &rows[k / 2 - 1];
+            assert_eq!(b.got.acks.iter().map(|a| a.2).collect::<Vec<_>>(), *syn, "{name}");
+            assert_eq!(b.got.errs.iter().map(|e| e.1).collect::<Vec<_>>(), err.iter().copied().collect::<Vec<_>>(), "{name}");
+            assert_eq!(b.got, want, "{name}");
+        }
+    });
+    assert!(k >= 2 * rows.len(), "only {} of {} rows ran", k / 2, rows.len());
+}
+
+/// Cycles per packet with all outputs ready.
+#[test]
+fn initiation_intervals() {
+    let mut b = plain();
+    b.fetch_p = 1.0;
+    let mut want = Effects::default();
+    let mut pkts = vec![Pkt { dlen: 10 * 1024, ..pkt(1, 6, 100, 1024) }];
+    pkts.extend((1..9).map(|i| pkt(1, 7, 100 + i, 1024)));
+    pkts.push(pkt(1, 8, 109, 1024)); // 0..9 WRITE
+    pkts.extend((0..4).map(|i| pkt(1, 4, 110 + i, 64))); // 10..13 SEND Only
+    pkts.extend((0..4).map(|i| pkt(2, 11, 100 + i, 64))); // 14..17 WRITE Only with immediate
+    pkts.extend((0..4).map(|i| pkt(3, 10, 100 + i, 64))); // 18..21 WRITE Only
+    pkts.extend((0..4).map(|i| Pkt { dlen: 64, ..pkt(4, 12, 100 + i, 0) })); // 22..25 READ
+    pkts.push(pkt(5, 0x81, 0, 16));
+    run("responder_ii", 400, |s| {
+        if s.cycle == 100 {
+            for p in &pkts {
+                b.rx.q.push_back(rx(p));
+                b.qps[(p.qpn & 7) as usize].packet(p, LOG_QP, &b.mrs, &mut want);
+            }
+            b.got = Effects::default();
+        }
+        b.step(s);
+    });
+    assert_eq!(b.got, want);
+    let ii = |a: usize, z: usize| (b.taken[z] - b.taken[a]) as f64 / (z - a) as f64;
+    for (name, a, z) in [("WRITE First..Last", 0, 9), ("SEND Only", 10, 13), ("WRITE Only with imm", 14, 17), ("WRITE Only", 18, 21), ("READ", 22, 25)] {
+        println!("II {name}: {} cycles", ii(a, z));
+        assert!(ii(a, z) <= 8.0, "{name}");
+    }
+}
+
+/// A SEND whose receive WQE is not on the card yet waits; orders are served; a QP that is reset meanwhile gets nothing.
+#[test]
+fn waits_for_the_receive_wqe() {
+    let mut b = plain();
+    b.fetch_p = 0.0;
+    let mut want = Effects::default();
+    run("responder_wait", 500, |s| {
+        match s.cycle {
+            100 => {
+                b.got = Effects::default();
+                b.ctl_done.clear();
+                for p in [pkt(1, 4, 100, 64), pkt(2, 10, 100, 64)] {
+                    b.rx.q.push_back(rx(&p));
+                    b.qps[(p.qpn & 7) as usize].packet(&p, LOG_QP, &b.mrs, &mut want);
+                }
+            }
+            150 => {
+                assert_eq!(b.got, Effects::default());
+                b.ctl.q.push_back(order(ctl::QUERY, 1, 0));
+                b.ctl.q.push_back(order(ctl::FENCE, 1, 0));
+            }
+            200 => {
+                assert_eq!(b.ctl_done[0], 100, "PSN of QUERY");
+                assert_eq!(b.got.jobs, [Job::Fence]);
+                b.got = Effects::default();
+                b.avail[1] = 1;
+            }
+            250 => {
+                assert_eq!(b.got, want);
+                assert_eq!(b.got.jobs.len(), 3);
+                b.got = Effects::default();
+                b.rx.q.push_back(rx(&pkt(3, 4, 100, 64)));
+            }
+            300 => b.qps[3].cfg.state = 0,
+            302 => b.ctl.q.push_back(order(ctl::RESET, 3, 0)),
+            350 => {
+                assert_eq!(b.got.jobs, [Job::Free { slot: 0 }]);
+                assert_eq!(b.got.ev, [1, 0, 0, 0, 0]);
+            }
+            _ => {}
+        }
+        b.step(s);
+    });
+    assert!(b.quiet());
+}
+
+/// A14, B7: QP to ERR in the middle of a SEND: the held receive and all others are flushed once, in order, then those posted later.
+#[test]
+fn flush() {
+    let mut b = plain();
+    b.fetch_p = 1.0;
+    run("responder_flush", 400, |s| {
+        match s.cycle {
+            100 => {
+                b.got = Effects::default();
+                b.rx.q.push_back(rx(&pkt(1, 0, 100, 1024)));
+            }
+            130 => {
+                b.qps[1].cfg.state = 6;
+                b.rx.q.push_back(rx(&pkt(1, 2, 101, 4)));
+                b.ctl.q.push_back(order(ctl::FLUSH, 1, 0));
+            }
+            200 => {
+                b.qps[1].pi = 6;
+                b.notify.q.push_back(QpIdx { qp: 1.into(), idx: 6.into() });
+                b.notify.q.push_back(QpIdx { qp: 2.into(), idx: 4.into() });
+            }
+            _ => {}
+        }
+        b.step(s);
+    });
+    let cqes: Vec<(u64, u64)> = b.got.jobs.iter().filter_map(|j| if let Job::Cqe { index, status, .. } = j { Some((*index, *status)) } else { None }).collect();
+    assert_eq!(cqes, (0..6).map(|i| (i, 5)).collect::<Vec<_>>());
+    assert_eq!(b.got.ev[0], 1);
 }

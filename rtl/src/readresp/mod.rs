@@ -90,6 +90,7 @@ pub struct ReadResp<const LOG_QP: usize, const LOG_MR: usize, const LOG_JOBS: us
     last: DFF<bool>,
     live: DFF<bool>,
     drop_err: DFF<bool>,
+    popped: DFF<bool>,
     tx: DFF<TxCmd>,
     tx_v: DFF<bool>,
     d_busy: DFF<bool>,
@@ -133,7 +134,7 @@ pub struct ReadResp<const LOG_QP: usize, const LOG_MR: usize, const LOG_JOBS: us
 crate::block_default! { ReadResp<LOG_QP, LOG_MR, LOG_JOBS> {
     clock, rst, rj_valid, rj_data, rj_ready, done_valid, done_data, done_ready, ctl_valid, ctl_data, ctl_ready, cfg_raddr, cfg_rdata, mrc_raddr,
     mrc_rdata, busy_raddr, busy_rdata, lvl_raddr, lvl_rdata, tx_valid, tx_data, tx_ready, err_valid, err_data, err_ready, idle, jobs, ring, ring_l,
-    left, rr, errs, state, qp, j, n, rest, last, live, drop_err, tx, tx_v, d_busy, d, flt_v, flt_qp, cfg, st, mtu, mtu_b,
+    left, rr, errs, state, qp, j, n, rest, last, live, drop_err, popped, tx, tx_v, d_busy, d, flt_v, flt_qp, cfg, st, mtu, mtu_b,
     mr, rg, rw, rwe, rb, rl, level, full, r, jr, jw, jwe, slot, jaddr, key, zero, taken_n, cut, t, addr, c, e, dd, d_addr, lt, pass, gate;
     assert LOG_JOBS == LOG_QP + 4 && LOG_QP <= 12 && LOG_MR <= 16;
     k_one: Constant::new(1.into()),
@@ -145,7 +146,7 @@ impl<const LOG_QP: usize, const LOG_MR: usize, const LOG_JOBS: usize> Logic
     #[hdl_gen]
     fn update(&mut self) {
         dff_setup!(self, clock, state, qp, j, n, rest, last, live);
-        dff_setup!(self, clock, drop_err, tx, tx_v, d_busy, d, flt_v, flt_qp);
+        dff_setup!(self, clock, drop_err, popped, tx, tx_v, d_busy, d, flt_v, flt_qp);
         clock!(self, clock, jobs, ring, ring_l, left, rr, errs, gate);
         self.rr.rst.next = self.rst.val();
         self.errs.rst.next = self.rst.val();
@@ -243,6 +244,7 @@ impl<const LOG_QP: usize, const LOG_MR: usize, const LOG_JOBS: usize> Logic
                     self.addr.next = self.flt_qp.q.val();
                     self.flt_v.d.next = false;
                     self.drop_err.d.next = true;
+                    self.popped.d.next = false;
                     self.state.d.next = RdState::Drop;
                 } else if self.rj_valid.val() {
                     self.rj_ready.next = true;
@@ -256,7 +258,8 @@ impl<const LOG_QP: usize, const LOG_MR: usize, const LOG_JOBS: usize> Logic
                     self.jw.next.begun = false;
                     self.j.d.next = self.jw.val();
                     self.state.d.next = RdState::Push;
-                } else if self.rr.m_valid.val() {
+                } else if self.rr.m_valid.val() & (!self.tx_v.q.val() | self.tx_ready.val()) {
+                    // jobs are taken while tx waits
                     self.rr.m_ready.next = true;
                     self.addr.next = self.rr.m_data.val();
                     self.state.d.next = RdState::Ring;
@@ -307,6 +310,7 @@ impl<const LOG_QP: usize, const LOG_MR: usize, const LOG_JOBS: usize> Logic
             RdState::Emit => {
                 if !self.pass.val() {
                     self.drop_err.d.next = self.live.q.val();
+                    self.popped.d.next = true;
                     self.state.d.next = RdState::Drop;
                 } else if !self.tx_v.q.val() | self.tx_ready.val() {
                     self.tx.d.next = self.t.val();
@@ -329,11 +333,12 @@ impl<const LOG_QP: usize, const LOG_MR: usize, const LOG_JOBS: usize> Logic
                 }
             }
             RdState::Drop => {
-                // a QP that is still queued leaves the queue at its next visit
+                // after a fault the QP may be in the queue still: it leaves it at its next visit
                 if !self.drop_err.q.val() | self.errs.s_ready.val() {
                     self.errs.s_valid.next = self.drop_err.q.val();
                     self.rwe.next = true;
                     self.rw.next.taken = self.rg.val().put;
+                    self.rw.next.queued = self.rg.val().queued & !self.popped.q.val();
                     self.state.d.next = RdState::Idle;
                 }
             }
