@@ -482,7 +482,7 @@ fn completion_queues_against_an_exact_model() {
         overs += over as usize;
         // run it
         let (mut got, mut errs, mut done) = (vec![], 0, false);
-        for k in 0..14 {
+        for k in 0..16 {
             u.clock.next = Clock { clk: false };
             u.rst.next = op == 0 && k < 2;
             let go = !done && (op > 0 || k > 2);

@@ -78,6 +78,8 @@ pub struct Ingress<
     tail: DFF<Bits<7>>,
     done: DFF<Bits<128>>,
     free_step: DFF<bool>,
+    space: DFF<Bits<A>>,
+    tight: DFF<bool>,
     h: [DFF<Bits<W>>; H],
     p1: DFF<bool>,
     p1_len: DFF<Bits<13>>,
@@ -116,6 +118,7 @@ pub struct Ingress<
     lane_log: Constant<Bits<5>>,
     lmask: Constant<Bits<6>>,
     max_words: Constant<Bits<10>>,
+    reserve: Constant<Bits<A>>,
     limit: Constant<Bits<16>>,
     all: Constant<Bits<L>>,
 }
@@ -182,6 +185,8 @@ impl<
             tail: Default::default(),
             done: Default::default(),
             free_step: Default::default(),
+            space: Default::default(),
+            tight: Default::default(),
             h: array_init(|_| Default::default()),
             p1: Default::default(),
             p1_len: Default::default(),
@@ -220,6 +225,7 @@ impl<
             lane_log: Constant::new(log.into()),
             lmask: Constant::new((L as u64 - 1).into()),
             max_words: Constant::new(max.into()),
+            reserve: Constant::new(8u64.into()),
             // one push is under way when the level is looked at
             limit: Constant::new(14u64.into()),
             all: Constant::new(Bits::<L>::mask()),
@@ -240,6 +246,7 @@ impl<
     fn update(&mut self) {
         dff_setup!(self, clock, d0, m0, v0, busy, drop, idx, first, wp, tp, head, tail, done);
         dff_setup!(self, clock, free_step, p1, p1_len, p1_word, p1_slot, stamp, waiting, evm, evf);
+        dff_setup!(self, clock, space, tight);
         clock!(self, clock, store, feed, hdrs, oks, parser, ends);
         for i in 0..H {
             self.h[i].clock.next = self.clock.val();
@@ -268,11 +275,14 @@ impl<
         if !self.dr.val().any() {
             if self.at.val() == self.max_words.val() {
                 self.dr.next = bits::<2>(2);
-            } else if self.addr_n.val() == self.tp.q.val() {
+            } else if self.tight.q.val() {
                 self.dr.next = bits::<2>(1);
             }
         }
         self.we.next = self.act.val() & !self.dr.val().any();
+        // words left, two cycles old; 0 is an empty buffer since the last words are never used
+        self.space.d.next = self.tp.q.val() - self.addr.val();
+        self.tight.d.next = self.space.q.val().any() & (self.space.q.val() < self.reserve.val());
         self.head_n.next = self.head.q.val() + 1;
         self.room.next =
             (self.hdrs.level.val() < self.limit.val()) & (self.head_n.val() != self.tail.q.val());
@@ -288,7 +298,14 @@ impl<
         if self.act.val() {
             self.busy.d.next = !self.m.val().eop;
             self.drop.d.next = self.dr.val();
-            self.wp.d.next = self.addr_n.val();
+            // it stands still while a frame is dropped: past the oldest word it would look empty
+            self.wp.d.next = self.addr.val();
+            if self.we.val() {
+                self.wp.d.next = self.addr_n.val();
+            }
+            if self.last.val() & !self.commit.val() {
+                self.wp.d.next = self.first.q.val();
+            }
             if self.at.val() != self.max_words.val() {
                 self.idx.d.next = self.at_n.val();
             }
@@ -414,6 +431,9 @@ impl<
             self.v0.d.next = false;
             self.busy.d.next = false;
             self.first.d.next = 0.into();
+            self.wp.d.next = 0.into();
+            self.tight.d.next = false;
+            self.space.d.next = 0.into();
             self.tp.d.next = 0.into();
             self.head.d.next = 0.into();
             self.tail.d.next = 0.into();

@@ -60,7 +60,7 @@ packed_struct! {
 ///   ignored. Arming for the next completion, or for the next solicited one, with such a completion already behind `ci` gives the event at once.
 ///   A "next" arm stays when a solicited arm follows. One event per arm.
 /// * Events of a PASID without an EQ are dropped.
-/// * 4 cycles a completion or doorbell, 7 with an event. Completions and doorbells alternate when both wait.
+/// * 4 cycles a completion or doorbell, 8 with an event. Completions and doorbells alternate when both wait.
 #[derive(LogicBlock)]
 pub struct CqUnit<const LOG_CQ: usize, const LOG_PASID: usize> {
     pub clock: Signal<In, Clock>,
@@ -112,7 +112,8 @@ pub struct CqUnit<const LOG_CQ: usize, const LOG_PASID: usize> {
     sold: DFF<Bits<25>>,
     slot: DFF<Bits<24>>,
     lap: DFF<bool>,
-    base: DFF<Bits<64>>,
+    base: DFF<Bits<48>>,
+    high_n: DFF<Bits<30>>,
     pasid: DFF<Bits<12>>,
     kind: DFF<Bits<8>>,
     id: DFF<Bits<24>>,
@@ -142,6 +143,9 @@ pub struct CqUnit<const LOG_CQ: usize, const LOG_PASID: usize> {
     cqe_raw: Signal<Local, Bits<512>>,
     eqe: Signal<Local, Eqe>,
     eqe_raw: Signal<Local, Bits<512>>,
+    root: Signal<Local, Bits<48>>,
+    low: Signal<Local, Bits<19>>,
+    high: Signal<Local, Bits<30>>,
     en: Signal<Local, QEntry>,
     err: Signal<Local, Event>,
     ee: Signal<Local, EqState>,
@@ -240,6 +244,10 @@ impl<const LOG_CQ: usize, const LOG_PASID: usize> Default for CqUnit<LOG_CQ, LOG
             cqe_raw: Default::default(),
             eqe: Default::default(),
             eqe_raw: Default::default(),
+            root: Default::default(),
+            low: Default::default(),
+            high: Default::default(),
+            high_n: Default::default(),
             en: Default::default(),
             err: Default::default(),
             ee: Default::default(),
@@ -261,7 +269,7 @@ impl<const LOG_CQ: usize, const LOG_PASID: usize> Logic for CqUnit<LOG_CQ, LOG_P
     #[hdl_gen]
     fn update(&mut self) {
         dff_setup!(self, clock, state, is_db, turn, job, cq, ci, arm, t, s, used, size, sold);
-        dff_setup!(self, clock, slot, lap, base, pasid, kind, id, eq);
+        dff_setup!(self, clock, slot, lap, base, high_n, pasid, kind, id, eq);
         clock!(self, clock, jq, cc, ec, ef, errs, cqs, eqs);
         self.jq.rst.next = self.rst.val();
         self.cc.rst.next = self.rst.val();
@@ -339,7 +347,16 @@ impl<const LOG_CQ: usize, const LOG_PASID: usize> Logic for CqUnit<LOG_CQ, LOG_P
         self.eqe_raw.next = self.eqe.val().into();
         self.en.next.kind = bits::<2>(1);
         self.en.next.pasid = self.pasid.q.val();
-        self.en.next.addr = self.base.q.val() + (bit_cast::<64, 24>(self.slot.q.val()) << 6);
+        // 18 bits of the page number are added here, the carry chooses the prepared high part
+        self.low.next = bit_cast::<19, 18>(self.base.q.val().get_bits::<18>(0))
+            + bit_cast::<19, 18>(self.slot.q.val().get_bits::<18>(6));
+        self.high.next = self.base.q.val().get_bits::<30>(18);
+        if self.low.val().get_bit(18) {
+            self.high.next = self.high_n.q.val();
+        }
+        self.en.next.addr = ((bit_cast::<64, 30>(self.high.val()) << 30)
+            | (bit_cast::<64, 18>(self.low.val().get_bits::<18>(0)) << 12))
+            | (bit_cast::<64, 6>(self.slot.q.val().get_bits::<6>(0)) << 6);
         self.en.next.body = self.cqe_raw.val().get_bits::<320>(0);
         self.en.next.phase = self.lap.q.val();
         self.err.next.pasid = self.pasid.q.val();
@@ -357,6 +374,7 @@ impl<const LOG_CQ: usize, const LOG_PASID: usize> Logic for CqUnit<LOG_CQ, LOG_P
         self.news.next = self.jj.val().solicited | (self.jj.val().status != 0);
         self.want.next = (self.ss.val().arm == 1) | ((self.ss.val().arm == 2) & self.news.val());
         self.fire.next = false;
+        self.root.next = 0.into();
         self.n.next = self.ss.val();
         // event queue step
         self.ee.next = self.eq.q.val();
@@ -427,7 +445,9 @@ impl<const LOG_CQ: usize, const LOG_PASID: usize> Logic for CqUnit<LOG_CQ, LOG_P
                 self.size.d.next = self.unit.val() << self.tt.val().log;
                 self.slot.d.next = self.ss.val().pi & self.mask.val();
                 self.lap.d.next = !self.laps.val().get_bit(0);
-                self.base.d.next = bit_cast::<64, 48>(self.tt.val().base) << 12;
+                self.root.next = self.tt.val().base;
+                self.base.d.next = self.root.val();
+                self.high_n.d.next = self.root.val().get_bits::<30>(18) + bits::<30>(1);
                 self.pasid.d.next = self.tt.val().pasid;
                 self.kind.d.next = self.completion.val();
                 self.id.d.next = bit_cast::<24, 12>(self.cq.q.val());
@@ -482,12 +502,17 @@ impl<const LOG_CQ: usize, const LOG_PASID: usize> Logic for CqUnit<LOG_CQ, LOG_P
                 self.eq.d.next = self.eqs.rdata.val();
                 self.state.d.next = bits::<3>(6);
             }
+            6 => {
+                self.slot.d.next = self.eslot.val();
+                self.lap.d.next = !self.elaps.val().get_bit(0);
+                self.root.next = self.ee.val().base;
+                self.base.d.next = self.root.val();
+                self.high_n.d.next = self.root.val().get_bits::<30>(18) + bits::<30>(1);
+                self.state.d.next = bits::<3>(7);
+            }
             _ => {
                 self.en.next.kind = bits::<2>(2);
-                self.en.next.addr = (bit_cast::<64, 48>(self.ee.val().base) << 12)
-                    + (bit_cast::<64, 24>(self.eslot.val()) << 6);
                 self.en.next.body = self.eqe_raw.val().get_bits::<320>(0);
-                self.en.next.phase = !self.elaps.val().get_bit(0);
                 self.put.next = self.ee.val().valid;
                 self.eqs.we.next = self.ee.val().valid;
                 self.state.d.next = bits::<3>(0);

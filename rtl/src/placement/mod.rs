@@ -155,7 +155,7 @@ impl<
 /// * Payload whose page list can't be read is not written (`ev_fault`, one per job).
 /// * Writes of payload carry the stamp of their job, those of entries 0. Lanes outside of `addr .. addr + len` hold anything.
 /// * `cqdb`, `ev`, `cqctl`, `eqctl`, `cqerr`: see [`CqUnit`]. `mps_log`: log2 of the largest write, 7..=12. `mtt_flush`: see [`Translate`].
-/// * Throughput: one word a cycle; a job or piece every 6 cycles (translation), a completion every 4 to 7.
+/// * Throughput: one word a cycle; a job or piece every 6 cycles (translation), a completion every 4 to 8.
 ///
 /// `L = W / 8`; `A` = log2 of receive-buffer words; `LL`, `NL = 2^LL` lines of the page-list cache.
 #[derive(LogicBlock)]
