@@ -17,6 +17,7 @@ pub mod layouts;
 pub mod types;
 pub mod hostport;
 pub mod doorbell;
+pub mod sequencer;
 pub mod fetch;
 pub mod sqfetch;
 pub mod rqfetch;

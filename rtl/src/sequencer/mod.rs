@@ -1,0 +1,400 @@
+//! Command sequencer: commands of the host, the QP state machine, and all tables.
+//!
+//! It runs small programs ([`program`]) over a work memory of 32-bit words: the command lies in it, field moves bring its fields into table
+//! entries, checks and look-ups come first, and only then something changes. Layouts come from `hdl-spec`, legal transitions from the protocol
+//! crate's table. [`asm`] describes the instructions.
+//!
+//! # Cycles
+//! An instruction takes 3 to 8 cycles, QPLOAD 11 and 19, STORE 21, a reset sweep `2^max(LM, LO, ..)` (4096 in `sim-100g`), a walk over a PASID's objects one
+//! cycle an object. MODIFY_QP to RTR: about 600 cycles from its read completion.
+//!
+//! # What can wait for what
+//! `err_ready` never depends on an order in progress: at most one error per QP is kept, a second one for the same QP is dropped (the QP goes to ERR
+//! anyway). Errors are handled before the next command. `ev` must be taken by the placement without waiting for the requester or responder.
+
+pub mod asm;
+mod defaults;
+mod fsm;
+pub mod program;
+pub mod rom;
+
+use crate::layouts::*;
+use crate::packed_struct;
+use crate::prims::{Fifo, SdpRam, SdpRam2R};
+use crate::types::*;
+use asm::{Uop, LOG_PROG, UOP_BITS};
+use metaroce_hdl_spec::regs;
+use program::TRANS_BITS;
+use rom::Rom;
+use rust_hdl::prelude::*;
+
+packed_struct! {
+    /// An object: MR, QP, CQ, PD or EQ.
+    pub struct Obj {
+        pub used: bool,
+        pub pasid: Bits<12>,
+        /// QPN bits above the index, or variant of a key.
+        pub tag: Bits<16>,
+        /// Users of a PD or CQ; PD of an MR.
+        pub n: Bits<16>,
+    }
+}
+
+packed_struct! {
+    /// An entry of the GID table.
+    pub struct GidEntry {
+        pub mac: Bits<48>,
+        pub rsv: Bits<16>,
+        pub gid: Bits<128>,
+        pub valid: bool,
+        pub ip6: bool,
+    }
+}
+
+packed_struct! {
+    /// Address of an object: its index in the MR part, or its place in the part of the others.
+    pub struct ObjAddr {
+        pub at: Bits<16>,
+        pub other: bool,
+    }
+}
+
+packed_struct! {
+    /// Predicates: see `asm::pred`.
+    pub struct Preds {
+        pub mask: Bits<21>,
+        pub always: bool,
+        pub mr: bool,
+        pub qp: bool,
+        pub cq: bool,
+        pub eq: bool,
+        pub to_rtr: bool,
+        pub to_rts: bool,
+        pub kick: bool,
+        pub to_reset: bool,
+        pub to_err: bool,
+        pub live: bool,
+        pub event: bool,
+    }
+}
+
+#[derive(LogicState, Copy, Clone, Debug, PartialEq)]
+pub enum St {
+    Boot,
+    Idle,
+    Ask,
+    Wait,
+    Begin,
+    Begin2,
+    Out,
+    Fetch,
+    Dec,
+    Go,
+    Rd,
+    Rot,
+    Ex,
+    In,
+    Tab,
+    Lk0,
+    Lk1,
+    Lk2,
+    Lk3,
+    Lk4,
+    Al0,
+    Al1,
+    Al2,
+    Al3,
+    Tr1,
+    Tr2,
+    Tr3,
+    Ctl,
+    Scan,
+    Scan2,
+    Found,
+    Event,
+    Resp,
+    Wr,
+}
+
+/// The command sequencer.
+///
+/// * `W`: bus bits. `LQ`, `LM`, `LC`, `LP`: log2 of QPs, MRs, CQs, PDs. `LS`: log2 of PASIDs. `LO`: log2 of the object table without MRs, which holds
+///   `2^LQ + 2^LC + 2^LP + 2^LS` objects. `MAX_RD`: largest `max_rd` and `max_dest_rd`.
+/// * `cmddb`: command doorbells; the block is read with tag 0xE0 (two reads when it crosses 4 KiB) and answered by one 64-byte write. A block that
+///   is not 64-byte aligned or can't be read counts as refused and has no answer.
+/// * `err`: QPs that must go to ERR; always taken within a few cycles.
+/// * Table writes go to every copy of a table at once; `rst` clears all entries.
+/// * QPN = tag << LQ | index with a random tag, index 0 and 1 unused, the tag never all ones. Key = index << 8 | random variant, index 0 unused.
+///   Seeded by the SEED register, mixed with `now` at each command.
+/// * `eqctl_log` = 0: the PASID's EQ is gone. `cqctl` and `eqctl` are pulses in the cycle of the table write.
+/// * `ev_cmd`/`ev_cmd_refused`: one pulse a command; `ev_qp_error`: a QP was moved to ERR.
+#[derive(LogicBlock)]
+pub struct Sequencer<
+    const W: usize,
+    const LQ: usize,
+    const LM: usize,
+    const LC: usize,
+    const LP: usize,
+    const LS: usize,
+    const LO: usize,
+    const MAX_RD: usize,
+> {
+    pub clock: Signal<In, Clock>,
+    pub rst: Signal<In, bool>,
+    pub now: Signal<In, Bits<48>>,
+    pub cmddb_valid: Signal<In, bool>,
+    pub cmddb_data: Signal<In, CmdDb>,
+    pub cmddb_ready: Signal<Out, bool>,
+    pub adm_valid: Signal<In, bool>,
+    pub adm_addr: Signal<In, Bits<12>>,
+    pub adm_data: Signal<In, Bits<32>>,
+    pub rd_valid: Signal<Out, bool>,
+    pub rd_data: Signal<Out, HostRd>,
+    pub rd_ready: Signal<In, bool>,
+    pub fill_valid: Signal<In, bool>,
+    pub fill_data: Signal<In, CtlFill>,
+    pub wr_valid: Signal<Out, bool>,
+    pub wr_data: Signal<Out, Bits<W>>,
+    pub wr_meta: Signal<Out, HostWrMeta>,
+    pub wr_ready: Signal<In, bool>,
+    pub err_valid: Signal<In, bool>,
+    pub err_data: Signal<In, QpErr>,
+    pub err_ready: Signal<Out, bool>,
+    pub ev_valid: Signal<Out, bool>,
+    pub ev_data: Signal<Out, Event>,
+    pub ev_ready: Signal<In, bool>,
+    // tables
+    pub cfg_we: Signal<Out, bool>,
+    pub cfg_waddr: Signal<Out, Bits<LQ>>,
+    pub cfg_wdata: Signal<Out, QpCfg>,
+    pub av_we: Signal<Out, bool>,
+    pub av_waddr: Signal<Out, Bits<LQ>>,
+    pub av_wdata: Signal<Out, Av>,
+    pub mrc_we: Signal<Out, bool>,
+    pub mrc_waddr: Signal<Out, Bits<LM>>,
+    pub mrc_wdata: Signal<Out, MrCheck>,
+    pub mrm_we: Signal<Out, bool>,
+    pub mrm_waddr: Signal<Out, Bits<LM>>,
+    pub mrm_wdata: Signal<Out, MrMap>,
+    pub cqt_we: Signal<Out, bool>,
+    pub cqt_waddr: Signal<Out, Bits<LC>>,
+    pub cqt_wdata: Signal<Out, Cq>,
+    // orders
+    pub rqr_ctl_valid: Signal<Out, bool>,
+    pub rqr_ctl_data: Signal<Out, QpCtl>,
+    pub rqr_ctl_ready: Signal<In, bool>,
+    pub rqr_psn: Signal<In, Bits<24>>,
+    pub rqr_idx: Signal<In, Bits<16>>,
+    pub rsp_ctl_valid: Signal<Out, bool>,
+    pub rsp_ctl_data: Signal<Out, QpCtl>,
+    pub rsp_ctl_ready: Signal<In, bool>,
+    pub rsp_psn: Signal<In, Bits<24>>,
+    pub rdr_ctl_valid: Signal<Out, bool>,
+    pub rdr_ctl_data: Signal<Out, QpCtl>,
+    pub rdr_ctl_ready: Signal<In, bool>,
+    pub sqf_ctl_valid: Signal<Out, bool>,
+    pub sqf_ctl_data: Signal<Out, QpCtl>,
+    pub sqf_ctl_ready: Signal<In, bool>,
+    pub rqf_ctl_valid: Signal<Out, bool>,
+    pub rqf_ctl_data: Signal<Out, QpCtl>,
+    pub rqf_ctl_ready: Signal<In, bool>,
+    /// Fence tokens that came out of the egress and of the placement, one pulse each.
+    pub tx_fence: Signal<In, bool>,
+    pub pl_fence: Signal<In, bool>,
+    pub mtt_flush: Signal<Out, bool>,
+    pub cqctl_valid: Signal<Out, bool>,
+    pub cqctl_cq: Signal<Out, Bits<12>>,
+    pub eqctl_valid: Signal<Out, bool>,
+    pub eqctl_pasid: Signal<Out, Bits<12>>,
+    pub eqctl_base: Signal<Out, Bits<48>>,
+    pub eqctl_log: Signal<Out, Bits<5>>,
+    pub ev_cmd: Signal<Out, bool>,
+    pub ev_cmd_refused: Signal<Out, bool>,
+    pub ev_qp_error: Signal<Out, bool>,
+    pub idle: Signal<Out, bool>,
+
+    cmds: Fifo<CmdDb, LS>,
+    errs: Fifo<QpErr, LQ>,
+    /// QPs that are in `errs`.
+    pend: SdpRam<Bits<1>, LQ>,
+    mem: SdpRam2R<Bits<32>, 6>,
+    prog: Rom<UOP_BITS, LOG_PROG>,
+    trans: Rom<TRANS_BITS, 8>,
+    mrs: SdpRam<Obj, LM>,
+    others: SdpRam<Obj, LO>,
+    cfgs: SdpRam<Bits<256>, LQ>,
+    avs: SdpRam<Bits<512>, LQ>,
+    gids: SdpRam<GidEntry, 4>,
+    /// The two units of the command block.
+    units: SdpRam<Bits<512>, 1>,
+
+    st: DFF<St>,
+    /// Error in hand.
+    e_v: DFF<bool>,
+    e_d: DFF<QpErr>,
+    e_seen: DFF<bool>,
+    /// Command in hand.
+    db: DFF<CmdDb>,
+    two: DFF<bool>,
+    unit: DFF<bool>,
+    half: DFF<bool>,
+    kind_e: DFF<Bits<3>>,
+    seq: DFF<Bits<32>>,
+    mask: DFF<Bits<21>>,
+    want: DFF<Bits<3>>,
+    assumed: DFF<Bits<3>>,
+    gidx: DFF<Bits<4>>,
+    fam6: DFF<bool>,
+    status: DFF<Bits<8>>,
+    rid: DFF<Bits<32>>,
+    qres: DFF<bool>,
+    q_sq: DFF<Bits<24>>,
+    q_rq: DFF<Bits<24>>,
+    q_head: DFF<Bits<16>>,
+    rnd: DFF<Bits<64>>,
+    /// Command, table entries on their way to and from work memory, and response.
+    wide: DFF<Bits<512>>,
+    cnt: DFF<Bits<6>>,
+    last: DFF<Bits<6>>,
+    obase: DFF<Bits<6>>,
+    pc: DFF<Bits<LOG_PROG>>,
+    u: DFF<Uop>,
+    x: DFF<Bits<32>>,
+    y: DFF<Bits<32>>,
+    v: DFF<Bits<32>>,
+    acc: DFF<Bits<32>>,
+    carry: DFF<bool>,
+    /// Object at hand.
+    okind: DFF<Bits<3>>,
+    oidx: DFF<Bits<16>>,
+    otag: DFF<Bits<16>>,
+    oaddr: DFF<ObjAddr>,
+    obj: DFF<Obj>,
+    hi: DFF<Bits<32>>,
+    tries: DFF<Bits<16>>,
+    cur: DFF<Bits<3>>,
+    typ: DFF<Bits<2>>,
+    owner: DFF<Bits<12>>,
+    nx: DFF<Bits<3>>,
+    row: DFF<Bits<TRANS_BITS>>,
+    /// Walk: PASID, next place, place whose entry arrives.
+    arg: DFF<Bits<12>>,
+    t: DFF<ObjAddr>,
+    tp: DFF<ObjAddr>,
+    rsel: DFF<bool>,
+    cp: DFF<Bits<5>>,
+    tf: DFF<Bits<2>>,
+    pf: DFF<Bits<2>>,
+    p_cmd: DFF<bool>,
+    p_ref: DFF<bool>,
+    p_err: DFF<bool>,
+    p_flush: DFF<bool>,
+
+    k_seed: Constant<Bits<12>>,
+    k_rnd: Constant<Bits<64>>,
+    k_w: Constant<Bits<16>>,
+    k_beats: Constant<Bits<6>>,
+    k_boot: Constant<Bits<16>>,
+    k_lq: Constant<Bits<5>>,
+    k_lc: Constant<Bits<5>>,
+    k_lp: Constant<Bits<5>>,
+    k_ls: Constant<Bits<5>>,
+    k_lm: Constant<Bits<5>>,
+    k_mq: Constant<Bits<16>>,
+    k_mc: Constant<Bits<16>>,
+    k_mp: Constant<Bits<16>>,
+    k_ms: Constant<Bits<16>>,
+    k_mm: Constant<Bits<16>>,
+    k_mt: Constant<Bits<16>>,
+    k_bc: Constant<Bits<16>>,
+    k_bp: Constant<Bits<16>>,
+    k_bs: Constant<Bits<16>>,
+    k_end: Constant<Bits<16>>,
+
+    // kernel names
+    boot: Signal<Local, bool>,
+    c: Signal<Local, CmdDb>,
+    caddr: Signal<Local, Bits<64>>,
+    craw: Signal<Local, Bits<64>>,
+    cpg: Signal<Local, Bits<6>>,
+    f: Signal<Local, CtlFill>,
+    fhit: Signal<Local, bool>,
+    hr: Signal<Local, HostRd>,
+    hm: Signal<Local, HostWrMeta>,
+    e: Signal<Local, QpErr>,
+    eo: Signal<Local, QpErr>,
+    epop: Signal<Local, bool>,
+    pw: Signal<Local, bool>,
+    ra: Signal<Local, Bits<64>>,
+    rb: Signal<Local, Bits<64>>,
+    rc: Signal<Local, Bits<64>>,
+    far: Signal<Local, Bits<12>>,
+    lo: Signal<Local, Bits<32>>,
+    mwe: Signal<Local, bool>,
+    mwa: Signal<Local, Bits<6>>,
+    mwd: Signal<Local, Bits<32>>,
+    mra: Signal<Local, Bits<6>>,
+    o: Signal<Local, Uop>,
+    op: Signal<Local, Bits<5>>,
+    src: Signal<Local, Bits<7>>,
+    a: Signal<Local, Bits<8>>,
+    b: Signal<Local, Bits<8>>,
+    om: Signal<Local, Bits<32>>,
+    kb: Signal<Local, Bits<3>>,
+    rot: Signal<Local, Bits<64>>,
+    inv: Signal<Local, Bits<32>>,
+    m: Signal<Local, Bits<32>>,
+    m8: Signal<Local, Bits<8>>,
+    mh: Signal<Local, Bits<24>>,
+    sum: Signal<Local, Bits<33>>,
+    cin: Signal<Local, Bits<33>>,
+    ps: Signal<Local, Preds>,
+    praw: Signal<Local, Bits<33>>,
+    yes: Signal<Local, bool>,
+    live: Signal<Local, bool>,
+    spv: Signal<Local, Bits<32>>,
+    id: Signal<Local, Bits<32>>,
+    g: Signal<Local, GidEntry>,
+    ggid: Signal<Local, Bits<128>>,
+    gmac: Signal<Local, Bits<48>>,
+    ob: Signal<Local, Obj>,
+    ow: Signal<Local, Obj>,
+    owe: Signal<Local, bool>,
+    osel: Signal<Local, ObjAddr>,
+    oa: Signal<Local, ObjAddr>,
+    osat: Signal<Local, Bits<16>>,
+    acc16: Signal<Local, Bits<16>>,
+    acc24: Signal<Local, Bits<24>>,
+    kmask: Signal<Local, Bits<16>>,
+    base: Signal<Local, Bits<16>>,
+    kk: Signal<Local, Bits<3>>,
+    onext: Signal<Local, Bits<16>>,
+    taken: Signal<Local, bool>,
+    rtag: Signal<Local, Bits<16>>,
+    tinc: Signal<Local, ObjAddr>,
+    tat: Signal<Local, Bits<16>>,
+    tend: Signal<Local, bool>,
+    fat: Signal<Local, Bits<16>>,
+    need: Signal<Local, Bits<21>>,
+    allow: Signal<Local, Bits<21>>,
+    nmask: Signal<Local, Bits<21>>,
+    nallow: Signal<Local, Bits<21>>,
+    cl: Signal<Local, QpCtl>,
+    cs: Signal<Local, QpCtl>,
+    cpv: Signal<Local, Bits<5>>,
+    goctl: Signal<Local, bool>,
+    isf: Signal<Local, bool>,
+    tabw: Signal<Local, bool>,
+    wcfg: Signal<Local, Bits<256>>,
+    wav: Signal<Local, Bits<512>>,
+    wmrc: Signal<Local, Bits<192>>,
+    wmrm: Signal<Local, Bits<128>>,
+    wcq: Signal<Local, Bits<128>>,
+    wgid: Signal<Local, Bits<194>>,
+    evd: Signal<Local, Event>,
+    r: Signal<Local, Response>,
+}
+
+/// `sim-100g` and `ecp5-1g` of `hdl-spec`.
+pub type Sim100g = Sequencer<512, 8, 12, 9, 8, 6, 11, 16>;
+pub type Ecp51g = Sequencer<64, 5, 6, 5, 5, 4, 7, 4>;
