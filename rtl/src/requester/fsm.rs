@@ -10,10 +10,12 @@ impl<const LOG_QP: usize, const LOG_SQ: usize, const LOG_MR: usize> Logic
         dff_setup!(self, clock, st, walk, ev, qp, was_rx, c, g, av, stp, r, wi, h, s, k2);
         dff_setup!(self, clock, skip, rem, nleft, plen, left, last, first, w0, fs, zl, all, mode);
         dff_setup!(self, clock, room, segva, off, lim, fl, ok, badr, kend, sum, sumok, seglen);
-        dff_setup!(self, clock, segall, lstat, rd, rm, acnt, act, re, need_free, prog, rw, setr);
+        dff_setup!(
+            self, clock, segall, lstat, rd, rm, acnt, act, re, need_free, prog, rw, setr, shut
+        );
         dff_setup!(self, clock, unach, fw, fw_qp, fw_push, ip_v, ip_qp, tx_v, tx_d, pl_v, pl_d);
         dff_setup!(self, clock, sq_v, sq_d, er_v, er_d);
-        dff_setup!(self, clock, e_retx, e_tmo, e_drop, e_dqp, e_rnr, e_seq, e_fat);
+        dff_setup!(self, clock, e_retx, e_tmo, e_msg, e_drop, e_dqp, e_rnr, e_seq, e_fat);
         clock!(self, clock, ram, sched, timer);
 
         // the context at hand, and what becomes of it
@@ -209,6 +211,7 @@ impl<const LOG_QP: usize, const LOG_SQ: usize, const LOG_MR: usize> Logic
         }
         self.e_retx.d.next = false;
         self.e_tmo.d.next = false;
+        self.e_msg.d.next = false;
         self.e_drop.d.next = false;
         self.e_dqp.d.next = false;
         self.e_rnr.d.next = false;
@@ -351,6 +354,7 @@ impl<const LOG_QP: usize, const LOG_SQ: usize, const LOG_MR: usize> Logic
                 self.prog.d.next = false;
                 self.rw.d.next = false;
                 self.setr.d.next = false;
+                self.shut.d.next = false;
                 self.unach.d.next = false;
                 self.st.d.next = St::Load;
                 if self.do_ctl.val() {
@@ -495,6 +499,7 @@ impl<const LOG_QP: usize, const LOG_SQ: usize, const LOG_MR: usize> Logic
                 }
             }
             St::RxPrep => {
+                self.shut.d.next = !self.open.val() | self.shut.q.val();
                 self.rem.d.next = self.hlen.val() - self.skip.q.val();
                 self.zl.d.next = !self.hlen.val().any();
                 self.w0.d.next = true;
@@ -754,6 +759,7 @@ impl<const LOG_QP: usize, const LOG_SQ: usize, const LOG_MR: usize> Logic
                         self.st.d.next = St::Act;
                     } else if self.plfree.val() | !self.hh.val().signaled {
                         self.plp.next = self.hh.val().signaled;
+                        self.e_msg.d.next = true;
                         self.n.next.una = self.una2.val();
                         self.n.next.una_first = self.psn_end.val();
                         self.n.next.psn_una = self.psn_end.val();
@@ -830,6 +836,7 @@ impl<const LOG_QP: usize, const LOG_SQ: usize, const LOG_MR: usize> Logic
             St::RdC => {
                 if self.plfree.val() | !self.hh.val().signaled {
                     self.plp.next = self.hh.val().signaled;
+                    self.e_msg.d.next = true;
                     self.n.next.una = self.una2.val();
                     self.n.next.una_first = self.x.val().psn_una;
                     if self.x.val().rd_out != 0 {
@@ -866,7 +873,8 @@ impl<const LOG_QP: usize, const LOG_SQ: usize, const LOG_MR: usize> Logic
                         self.n.next.tdl = self.tmo_at.val();
                     }
                     self.sqp.next = self.unach.q.val();
-                    self.push.next = self.prog.q.val() | self.rw.q.val();
+                    self.push.next = (self.unach.q.val() | self.rw.q.val())
+                        | (self.behind.val() | self.shut.q.val());
                     self.wb.next = true;
                     self.st.d.next = St::Idle;
                 }
@@ -1102,6 +1110,7 @@ impl<const LOG_QP: usize, const LOG_SQ: usize, const LOG_MR: usize> Logic
         self.ctl_busy.next = self.out_a.val().any() | self.toff.val().any();
         self.ev_retransmit.next = self.e_retx.q.val();
         self.ev_timeout.next = self.e_tmo.q.val();
+        self.ev_message.next = self.e_msg.q.val();
         self.ev_drop_response.next = self.e_drop.q.val();
         self.ev_drop_qp.next = self.e_dqp.q.val();
         self.ev_rnr_nak.next = self.e_rnr.q.val();

@@ -52,11 +52,13 @@
 //! piece, 2 more for the last. ACK: 7, 4 more per further WQE completed. A visit without work: 3.
 
 mod consts;
+mod fence;
 mod fsm;
 mod sched;
 mod timer;
 
 pub use consts::Consts;
+pub use fence::FenceSplit;
 pub use sched::Sched;
 pub use timer::{Deadline, Timer};
 
@@ -174,7 +176,7 @@ pub enum St {
 /// * `rx_ready` is high for one cycle when a packet is taken (it needs `rx_valid`); its slot is released by exactly one `pl` job with `free`.
 /// * `ctl_ready` is high for one cycle; `ctl_psn` (next new PSN), `ctl_idx` (oldest unit) and `ctl_busy` (sent packets are unacknowledged, or a message
 ///   is half sent) belong to that cycle.
-/// * `pl_fence`: pulse of the placement for a fence token with slot 1.
+/// * `pl_fence`: pulse of the placement for a fence token with slot 1 (see [`FenceSplit`]).
 /// * `deadline` in ns with `deadline_valid`: see [`Timer`]; valid only while `idle`. All ones: no timer runs.
 /// * After `rst` the block is busy for `2^LOG_QP` cycles.
 #[derive(LogicBlock, Default)]
@@ -222,6 +224,8 @@ pub struct Requester<const LOG_QP: usize, const LOG_SQ: usize, const LOG_MR: usi
     pub idle: Signal<Out, bool>,
     pub ev_retransmit: Signal<Out, bool>,
     pub ev_timeout: Signal<Out, bool>,
+    /// A work request has completed with success.
+    pub ev_message: Signal<Out, bool>,
     pub ev_drop_response: Signal<Out, bool>,
     pub ev_drop_qp: Signal<Out, bool>,
     pub ev_rnr_nak: Signal<Out, bool>,
@@ -284,6 +288,7 @@ pub struct Requester<const LOG_QP: usize, const LOG_SQ: usize, const LOG_MR: usi
     prog: DFF<bool>,
     rw: DFF<bool>,
     setr: DFF<bool>,
+    shut: DFF<bool>,
     unach: DFF<bool>,
     // fence token of WQEs: 0 none, 1 on its way, 2 back
     fw: DFF<Bits<2>>,
@@ -302,6 +307,7 @@ pub struct Requester<const LOG_QP: usize, const LOG_SQ: usize, const LOG_MR: usi
     er_d: DFF<QpErr>,
     e_retx: DFF<bool>,
     e_tmo: DFF<bool>,
+    e_msg: DFF<bool>,
     e_drop: DFF<bool>,
     e_dqp: DFF<bool>,
     e_rnr: DFF<bool>,

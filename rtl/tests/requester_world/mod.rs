@@ -1,10 +1,11 @@
 //! Neighbours of the requester in software: tables, rings, wire, a responder per QP, placement. Everything that leaves the block is checked here.
 #![allow(dead_code)]
-use metaroce_rtl::diff::Rng;
+use metaroce_rtl::diff::{Rng, Stim};
 use metaroce_rtl::layouts::{MrCheck, QpCfg};
-use metaroce_rtl::prims::packed::bits_from_bytes;
+use metaroce_rtl::prims::packed::{bits_from_bytes, bits_to_bytes, Unpack};
 use metaroce_rtl::requester::Requester;
 use metaroce_rtl::types::*;
+use num_bigint::BigUint;
 use rust_hdl::prelude::*;
 use std::collections::{HashMap, VecDeque};
 
@@ -204,6 +205,10 @@ impl World {
         q.start = psn;
         q.epsn = psn;
         q.post_psn = psn;
+        (q.pi, q.free) = (0, 0);
+        q.units.clear();
+        q.wqes.clear();
+        q.cqes.clear();
         self.command(ctl::RESET, i, 0, 0);
         self.command(ctl::START, i, psn, 0);
     }
@@ -296,13 +301,17 @@ impl World {
             self.take(o, &l);
         }
         // time jumps over silence
-        let quiet = self.rxw.is_empty()
+        let quiet = !self.manual
+            && self.rxw.is_empty()
             && self.sched.is_empty()
             && self.ctl.is_empty()
             && self.fences == 0
             && self.q.iter().all(|q| q.wire.is_empty());
         if !rst && o.idle && o.deadline_valid && quiet && self.cycle > 40 {
-            assert_eq!(o.deadline & 0x3FF, if o.deadline >> 47 == 1 { 0x3FF } else { 0 });
+            assert_eq!(
+                o.deadline & 0x3FF,
+                if o.deadline >> 47 == 1 { 0x3FF } else { 0 }
+            );
             if o.deadline >> 47 == 0 {
                 self.now = self.now.max(o.deadline);
             }
@@ -536,7 +545,13 @@ impl World {
                     _ => 14,
                 };
                 let l = (len - k * mtu).min(mtu);
-                self.read_resp(i, (psn + k) & PSN, code, l, u64::from(p.cmd.va) + (k * mtu) as u64);
+                self.read_resp(
+                    i,
+                    (psn + k) & PSN,
+                    code,
+                    l,
+                    u64::from(p.cmd.va) + (k * mtu) as u64,
+                );
             }
         } else if p.cmd.ackreq {
             self.ack(i, psn, 0x1F);
@@ -669,6 +684,72 @@ impl World {
     }
 }
 
+impl World {
+    /// As [`Bench::cycle`], for the differential harness.
+    pub fn stim(&mut self, s: &mut Stim) {
+        fn get<T: Unpack>(s: &Stim, name: &str) -> T {
+            let v = s.out(name);
+            T::unpack(&|i| v.bit(i as u64), 0)
+        }
+        fn put<T: Synth, const N: usize>(s: &mut Stim, name: &str, v: T)
+        where
+            Bits<N>: From<T>,
+        {
+            let b: Bits<N> = v.into();
+            s.set(name, BigUint::from_bytes_le(&bits_to_bytes(b)));
+        }
+        let bit = |n: &str| s.out_u64(n) != 0;
+        let o = Outs {
+            sched_ready: bit("sched_ready"),
+            rx_ready: bit("rx_ready"),
+            ctl_ready: bit("ctl_ready"),
+            ctl_psn: s.out_u64("ctl_psn") as u32,
+            ctl_idx: s.out_u64("ctl_idx") as u16,
+            ctl_busy: bit("ctl_busy"),
+            cfg_raddr: s.out_u64("cfg_raddr") as usize,
+            mrc_raddr: s.out_u64("mrc_raddr") as usize,
+            slot_raddr: s.out_u64("slot_raddr") as usize,
+            avail_raddr: s.out_u64("avail_raddr") as usize,
+            stamp_raddr: s.out_u64("stamp_raddr") as usize,
+            tx: bit("tx_valid").then(|| get(s, "tx_data")),
+            pl: bit("pl_valid").then(|| get(s, "pl_data")),
+            sqfree: bit("sqfree_valid").then(|| get(s, "sqfree_data")),
+            err: bit("err_valid").then(|| get(s, "err_data")),
+            deadline: s.out_u64("deadline"),
+            deadline_valid: bit("deadline_valid"),
+            idle: bit("idle"),
+            ev: [
+                bit("ev_retransmit"),
+                bit("ev_timeout"),
+                bit("ev_drop_response"),
+                bit("ev_drop_qp"),
+                bit("ev_rnr_nak"),
+                bit("ev_seq_nak"),
+                bit("ev_fatal_nak"),
+            ],
+        };
+        let n = self.step(&o);
+        s.set("rst", n.rst as u8);
+        s.set("now", n.now);
+        s.set("sched_valid", n.sched.is_some() as u8);
+        put::<QpIdx, { QpIdx::BITS }>(s, "sched_data", n.sched.unwrap_or_default());
+        s.set("rx_valid", n.rx.is_some() as u8);
+        put::<RxPkt, { RxPkt::BITS }>(s, "rx_data", n.rx.unwrap_or_default());
+        s.set("ctl_valid", n.ctl.is_some() as u8);
+        put::<QpCtl, { QpCtl::BITS }>(s, "ctl_data", n.ctl.unwrap_or_default());
+        put::<QpCfg, { QpCfg::BITS }>(s, "cfg_rdata", n.cfg);
+        put::<MrCheck, { MrCheck::BITS }>(s, "mrc_rdata", n.mrc);
+        put::<Bits<512>, 512>(s, "slot_rdata", n.slot);
+        s.set("avail_rdata", n.avail);
+        s.set("stamp_rdata", n.stamp);
+        s.set("tx_ready", n.tx_ready as u8);
+        s.set("pl_ready", n.pl_ready as u8);
+        s.set("pl_fence", n.pl_fence as u8);
+        s.set("sqfree_ready", n.sqfree_ready as u8);
+        s.set("err_ready", n.err_ready as u8);
+    }
+}
+
 /// The block with its world.
 pub struct Bench {
     pub u: Box<Dut>,
@@ -705,7 +786,10 @@ impl Bench {
             }
         }
         for (i, q) in self.w.q.iter().enumerate().filter(|(_, q)| q.pi != 0) {
-            println!("QP {i}: pi {} free {} epsn {:x} errs {:?} {:?}", q.pi, q.free, q.epsn, q.errs, q.cqes);
+            println!(
+                "QP {i}: pi {} free {} epsn {:x} errs {:?} {:?}",
+                q.pi, q.free, q.epsn, q.errs, q.cqes
+            );
         }
         println!("{} tokens {}", self.u.debug(), self.w.fences);
         panic!("not done after {max} cycles, idle {}", self.w.o.idle);
