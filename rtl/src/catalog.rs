@@ -41,6 +41,17 @@ pub fn blocks() -> Vec<Entry> {
         crate::hostport::HostPort::<512, 1>::default()
     );
     block!(b, "doorbell", crate::doorbell::Doorbell::<8, 9>::default());
+    block!(
+        b,
+        "responder",
+        crate::responder::Responder::<8, 12, 4>::default()
+    );
+    block!(
+        b,
+        "readresp",
+        crate::readresp::ReadResp::<8, 12, 12>::default()
+    );
+    block!(b, "acks", crate::acks::Acks::<8>::default());
     b
 }
 

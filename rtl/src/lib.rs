@@ -8,9 +8,12 @@ macro_rules! comment {
 
 pub mod catalog;
 pub mod diff;
+pub mod acks;
 pub mod emit;
 pub mod prims;
+pub mod readresp;
 pub mod requester;
+pub mod responder;
 /// Structs of every layout of `hdl-spec` (generated).
 #[path = "gen/layouts.rs"]
 pub mod layouts;
