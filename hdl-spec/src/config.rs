@@ -25,6 +25,10 @@ pub struct Config {
     /// log2 of payload read tags.
     pub log_tags: u32,
     pub max_rd: u32,
+    /// SGEs per work request.
+    pub max_sge: u32,
+    /// log2 of PASIDs (host processes at a time).
+    pub log_pasid: u32,
 }
 
 pub const SIM_100G: Config = Config {
@@ -42,6 +46,8 @@ pub const SIM_100G: Config = Config {
     log_mtt_lines: 9,
     log_tags: 6,
     max_rd: 16,
+    max_sge: 4,
+    log_pasid: 6,
 };
 
 pub const ECP5_1G: Config = Config {
@@ -59,6 +65,8 @@ pub const ECP5_1G: Config = Config {
     log_mtt_lines: 5,
     log_tags: 4,
     max_rd: 4,
+    max_sge: 4,
+    log_pasid: 4,
 };
 
 pub const ALL: &[&Config] = &[&SIM_100G, &ECP5_1G];
