@@ -25,3 +25,6 @@ pub mod fetch;
 pub mod sqfetch;
 pub mod rqfetch;
 pub mod regs;
+pub mod egress;
+pub mod translate;
+pub mod txdma;
