@@ -1,6 +1,7 @@
 //! Receive path: frames from the wire into the receive buffer, checked packets out.
 
 mod icrc_feed;
+mod opcode;
 mod parse;
 mod swap;
 
@@ -8,6 +9,7 @@ use crate::prims::{Fifo, LaneRam, SdpRam};
 use crate::types::{RxPkt, WireMeta};
 use array_init::array_init;
 pub use icrc_feed::IcrcFeed;
+pub use opcode::{ClassInfo, OpClass};
 pub use parse::{HdrEnt, Parser};
 use rust_hdl::prelude::*;
 pub use swap::Swap;

@@ -1,5 +1,6 @@
 //! Header checks of a stored frame: one verdict per frame.
 
+use super::opcode::{ClassInfo, OpClass};
 use super::swap::Swap;
 use crate::packed_struct;
 use crate::prims::Fifo;
@@ -103,10 +104,6 @@ pub struct Parser {
     bth1: Signal<Local, Bits<8>>,
     bth8: Signal<Local, Bits<8>>,
     pad: Signal<Local, Bits<2>>,
-    ext_n: Signal<Local, Bits<6>>,
-    nopay_n: Signal<Local, bool>,
-    rsp_n: Signal<Local, bool>,
-    imm_n: Signal<Local, Bits<2>>,
     iphdr: Signal<Local, Bits<17>>,
     hdrs_n: Signal<Local, Bits<7>>,
     at_word: Signal<Local, Bits<20>>,
@@ -119,6 +116,8 @@ pub struct Parser {
     pk: Signal<Local, RxPkt>,
     sip: Signal<Local, Bits<128>>,
     sip_pre: Constant<Bits<128>>,
+    ops: OpClass,
+    info: ClassInfo,
     ulen_sw: Swap<16, 2>,
     len_sw: Swap<16, 2>,
     qpn_sw: Swap<24, 3>,
@@ -219,10 +218,6 @@ impl Parser {
             bth1: Default::default(),
             bth8: Default::default(),
             pad: Default::default(),
-            ext_n: Default::default(),
-            nopay_n: Default::default(),
-            rsp_n: Default::default(),
-            imm_n: Default::default(),
             iphdr: Default::default(),
             hdrs_n: Default::default(),
             at_word: Default::default(),
@@ -236,6 +231,8 @@ impl Parser {
             sip: Default::default(),
             // ::ffff:0:0 with the first wire byte lowest
             sip_pre: Constant::new(Bits::<128>::from(0xFFFFu64) << 80),
+            ops: Default::default(),
+            info: Default::default(),
             ulen_sw: Default::default(),
             len_sw: Default::default(),
             qpn_sw: Default::default(),
@@ -301,79 +298,12 @@ impl Logic for Parser {
         // 3: UDP and BTH
         self.ulen_sw.x.next = self.l4.q.val().get_bits::<16>(32);
         self.op.next = self.l4.q.val().get_bits::<8>(64);
+        self.ops.op.next = self.op.val();
         self.bth1.next = self.l4.q.val().get_bits::<8>(72);
         self.bth8.next = self.l4.q.val().get_bits::<8>(128);
         self.pad.next = self.bth1.val().get_bits::<2>(4);
         // 4: what the class says
-        self.ext_n.next = 0.into();
-        self.nopay_n.next = false;
-        self.rsp_n.next = false;
-        self.imm_n.next = 0.into();
-        match self.cls.q.val().index() {
-            // immediate or IETH
-            2 => {
-                self.ext_n.next = bits::<6>(4);
-            }
-            // RETH
-            3 => {
-                self.ext_n.next = bits::<6>(16);
-            }
-            // RETH, immediate
-            4 => {
-                self.ext_n.next = bits::<6>(20);
-                self.imm_n.next = bits::<2>(2);
-            }
-            // READ request
-            5 => {
-                self.ext_n.next = bits::<6>(16);
-                self.nopay_n.next = true;
-            }
-            // READ response First, Last, Only
-            6 => {
-                self.ext_n.next = bits::<6>(4);
-                self.rsp_n.next = true;
-            }
-            // READ response Middle
-            7 => {
-                self.rsp_n.next = true;
-            }
-            // ACK
-            8 => {
-                self.ext_n.next = bits::<6>(4);
-                self.nopay_n.next = true;
-                self.rsp_n.next = true;
-            }
-            // ATOMIC ACK
-            9 => {
-                self.ext_n.next = bits::<6>(12);
-                self.nopay_n.next = true;
-                self.rsp_n.next = true;
-            }
-            // atomics
-            10 => {
-                self.ext_n.next = bits::<6>(28);
-                self.nopay_n.next = true;
-            }
-            // FLUSH
-            11 => {
-                self.ext_n.next = bits::<6>(20);
-                self.nopay_n.next = true;
-            }
-            // UD
-            12 => {
-                self.ext_n.next = bits::<6>(8);
-            }
-            13 => {
-                self.ext_n.next = bits::<6>(12);
-                self.imm_n.next = bits::<2>(1);
-            }
-            // CNP: the 16 reserved bytes count as a header
-            14 => {
-                self.ext_n.next = bits::<6>(16);
-                self.nopay_n.next = true;
-            }
-            _ => {}
-        }
+        self.info.cls.next = self.cls.q.val();
         // bytes from the frame start to the UDP header
         self.iphdr.next = bits::<17>(34);
         if self.vlan.q.val() & self.ip6.q.val() {
@@ -462,138 +392,15 @@ impl Logic for Parser {
                 if self.ip4.q.val() {
                     self.ipl.d.next = bit_cast::<17, 16>(self.len_raw.q.val()) - bits::<17>(20);
                 }
-                self.cls.d.next = 0.into();
-                match self.op.val().index() {
-                    0 => {
-                        self.cls.d.next = bits::<4>(1);
-                    }
-                    1 => {
-                        self.cls.d.next = bits::<4>(1);
-                    }
-                    2 => {
-                        self.cls.d.next = bits::<4>(1);
-                    }
-                    3 => {
-                        self.cls.d.next = bits::<4>(2);
-                    }
-                    4 => {
-                        self.cls.d.next = bits::<4>(1);
-                    }
-                    5 => {
-                        self.cls.d.next = bits::<4>(2);
-                    }
-                    6 => {
-                        self.cls.d.next = bits::<4>(3);
-                    }
-                    7 => {
-                        self.cls.d.next = bits::<4>(1);
-                    }
-                    8 => {
-                        self.cls.d.next = bits::<4>(1);
-                    }
-                    9 => {
-                        self.cls.d.next = bits::<4>(2);
-                    }
-                    10 => {
-                        self.cls.d.next = bits::<4>(3);
-                    }
-                    11 => {
-                        self.cls.d.next = bits::<4>(4);
-                    }
-                    12 => {
-                        self.cls.d.next = bits::<4>(5);
-                    }
-                    13 => {
-                        self.cls.d.next = bits::<4>(6);
-                    }
-                    14 => {
-                        self.cls.d.next = bits::<4>(7);
-                    }
-                    15 => {
-                        self.cls.d.next = bits::<4>(6);
-                    }
-                    16 => {
-                        self.cls.d.next = bits::<4>(6);
-                    }
-                    17 => {
-                        self.cls.d.next = bits::<4>(8);
-                    }
-                    18 => {
-                        self.cls.d.next = bits::<4>(9);
-                    }
-                    19 => {
-                        self.cls.d.next = bits::<4>(10);
-                    }
-                    20 => {
-                        self.cls.d.next = bits::<4>(10);
-                    }
-                    22 => {
-                        self.cls.d.next = bits::<4>(2);
-                    }
-                    23 => {
-                        self.cls.d.next = bits::<4>(2);
-                    }
-                    28 => {
-                        self.cls.d.next = bits::<4>(11);
-                    }
-                    29 => {
-                        self.cls.d.next = bits::<4>(3);
-                    }
-                    32 => {
-                        self.cls.d.next = bits::<4>(1);
-                    }
-                    33 => {
-                        self.cls.d.next = bits::<4>(1);
-                    }
-                    34 => {
-                        self.cls.d.next = bits::<4>(1);
-                    }
-                    35 => {
-                        self.cls.d.next = bits::<4>(2);
-                    }
-                    36 => {
-                        self.cls.d.next = bits::<4>(1);
-                    }
-                    37 => {
-                        self.cls.d.next = bits::<4>(2);
-                    }
-                    38 => {
-                        self.cls.d.next = bits::<4>(3);
-                    }
-                    39 => {
-                        self.cls.d.next = bits::<4>(1);
-                    }
-                    40 => {
-                        self.cls.d.next = bits::<4>(1);
-                    }
-                    41 => {
-                        self.cls.d.next = bits::<4>(2);
-                    }
-                    42 => {
-                        self.cls.d.next = bits::<4>(3);
-                    }
-                    43 => {
-                        self.cls.d.next = bits::<4>(4);
-                    }
-                    100 => {
-                        self.cls.d.next = bits::<4>(12);
-                    }
-                    101 => {
-                        self.cls.d.next = bits::<4>(13);
-                    }
-                    129 => {
-                        self.cls.d.next = bits::<4>(14);
-                    }
-                    _ => {}
-                }
+                self.cls.d.next = self.ops.cls.val();
             }
             4 => {
                 self.sum.d.next = (self.sum_a.q.val() + self.sum_b.q.val())
                     + bit_cast::<20, 17>(self.sum5[4].q.val());
-                self.ext.d.next = self.ext_n.val();
-                self.nopay.d.next = self.nopay_n.val();
-                self.rsp.d.next = self.rsp_n.val();
-                self.imm_at.d.next = self.imm_n.val();
+                self.ext.d.next = self.info.ext.val();
+                self.nopay.d.next = self.info.nopay.val();
+                self.rsp.d.next = self.info.rsp.val();
+                self.imm_at.d.next = self.info.imm_at.val();
                 // the shortest datagram: UDP, BTH, ICRC
                 self.ulen_ok.d.next = (self.ulen.q.val() == self.ipl.q.val())
                     & (self.ulen.q.val() >= self.c_24.val());
