@@ -24,6 +24,8 @@ pub mod sequencer;
 pub mod fetch;
 pub mod sqfetch;
 pub mod rqfetch;
+pub mod ingress;
+pub mod placement;
 pub mod regs;
 pub mod egress;
 pub mod translate;
