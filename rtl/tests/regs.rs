@@ -5,7 +5,7 @@ use metaroce_rtl::inputs;
 use metaroce_rtl::regs::Regs;
 use rust_hdl::prelude::*;
 
-type R = Regs<512, 8, 12, 9, 16, 322_266>;
+type R = Regs<512, 8, 12, 9, 6, 16, 322_266>;
 
 fn step(u: &mut R) {
     for level in [true, false] {

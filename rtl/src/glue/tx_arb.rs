@@ -1,0 +1,71 @@
+//! Merge of the two sources of transmit commands, whole packets at a time.
+
+use crate::types::TxCmd;
+use rust_hdl::prelude::*;
+
+/// Merges `a` (requester) and `b` (READ responder) into `m`.
+///
+/// * A packet's transfers (`first` .. `last`) stay together; between packets the source that was not served last goes first.
+/// * Registered output: latency 1, initiation interval 1. `ready` is combinational from `m_ready` and the valid bits.
+#[derive(LogicBlock, Default)]
+pub struct TxArb {
+    pub clock: Signal<In, Clock>,
+    pub rst: Signal<In, bool>,
+    pub a_valid: Signal<In, bool>,
+    pub a_data: Signal<In, TxCmd>,
+    pub a_ready: Signal<Out, bool>,
+    pub b_valid: Signal<In, bool>,
+    pub b_data: Signal<In, TxCmd>,
+    pub b_ready: Signal<Out, bool>,
+    pub m_valid: Signal<Out, bool>,
+    pub m_data: Signal<Out, TxCmd>,
+    pub m_ready: Signal<In, bool>,
+    data: DFF<TxCmd>,
+    v: DFF<bool>,
+    /// In the middle of a packet of `b` (else of `a`, or between packets).
+    locked: DFF<bool>,
+    was_b: DFF<bool>,
+    load: Signal<Local, bool>,
+    pick_b: Signal<Local, bool>,
+    take: Signal<Local, bool>,
+    word: Signal<Local, TxCmd>,
+}
+
+impl Logic for TxArb {
+    #[hdl_gen]
+    fn update(&mut self) {
+        dff_setup!(self, clock, data, v, locked, was_b);
+        self.load.next = !self.v.q.val() | self.m_ready.val();
+        if self.locked.q.val() {
+            self.pick_b.next = self.was_b.q.val();
+        } else if self.was_b.q.val() {
+            self.pick_b.next = self.b_valid.val() & !self.a_valid.val();
+        } else {
+            self.pick_b.next = self.b_valid.val();
+        }
+        self.a_ready.next = self.load.val() & !self.pick_b.val();
+        self.b_ready.next = self.load.val() & self.pick_b.val();
+        if self.pick_b.val() {
+            self.word.next = self.b_data.val();
+            self.take.next = self.load.val() & self.b_valid.val();
+        } else {
+            self.word.next = self.a_data.val();
+            self.take.next = self.load.val() & self.a_valid.val();
+        }
+        if self.load.val() {
+            self.v.d.next = self.take.val();
+        }
+        if self.take.val() {
+            self.data.d.next = self.word.val();
+            self.was_b.d.next = self.pick_b.val();
+            self.locked.d.next = !self.word.val().last;
+        }
+        self.m_valid.next = self.v.q.val();
+        self.m_data.next = self.data.q.val();
+        if self.rst.val() {
+            self.v.d.next = false;
+            self.locked.d.next = false;
+            self.was_b.d.next = false;
+        }
+    }
+}
