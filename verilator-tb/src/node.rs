@@ -30,6 +30,9 @@ impl MmioWrite {
     }
 }
 
+/// The card's `now` has 48 bits.
+const NOW_MASK: u64 = (1 << 48) - 1;
+
 /// A frame on its way in, beat by beat at line rate.
 struct Arriving {
     frame: Frame,
@@ -127,7 +130,8 @@ impl Node {
     }
     /// Time of the next thing that will happen by itself, ps.
     pub fn next_event_ps(&self) -> Option<u64> {
-        let timer = (self.o.deadline_valid != 0).then(|| self.o.deadline * 1000);
+        // All ones: no timer runs.
+        let timer = (self.o.deadline_valid != 0 && self.o.deadline != NOW_MASK).then(|| self.o.deadline * 1000);
         let frame = self.inbox.front().map(|(t, _)| *t);
         match (timer, frame) {
             (Some(a), Some(b)) => Some(a.min(b)),
@@ -214,7 +218,7 @@ impl Node {
     pub fn step(&mut self) {
         self.now_ps += self.period_ps;
         self.cycles += 1;
-        self.i.now = self.now_ps / 1000;
+        self.i.now = (self.now_ps / 1000) & NOW_MASK;
         self.drive_rx();
         // The transmitter takes a frame while at most one maximum frame waits before it.
         self.i.tx_ready = (self.tx.is_some() || self.tx_busy_ps <= self.now_ps + 350_000) as u8;

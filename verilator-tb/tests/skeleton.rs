@@ -12,5 +12,9 @@ fn one_write_of_64_bytes() {
     let index = p.post(0, 0, &wr);
     let c = p.wait(0, 100_000);
     assert_eq!((c.status, c.opcode, c.index), (0, op::WRITE, index));
+    // The completion says that the other card has the data; it is in memory a little later.
+    for _ in 0..400 {
+        p.sim.step();
+    }
     assert_eq!(p.read(1, 4096, 64), data);
 }
