@@ -52,6 +52,9 @@ pub fn blocks() -> Vec<Entry> {
         crate::readresp::ReadResp::<8, 12, 12>::default()
     );
     block!(b, "acks", crate::acks::Acks::<8>::default());
+    block!(b, "egress", crate::egress::Egress512::default());
+    block!(b, "txdma", crate::txdma::TxDma512::default());
+    block!(b, "translate", crate::translate::Translate512::new(0xA0));
     b
 }
 

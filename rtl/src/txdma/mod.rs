@@ -147,7 +147,7 @@ pub struct TxDma<
     ch: DFF<XlChunk>,
     ch_dst: DFF<Bits<20>>,
     ch_last: DFF<bool>,
-    acc: DFF<Bits<20>>,
+    acc: DFF<Bits<13>>,
     tail: DFF<Bits<LOG_TAGS>>,
     inuse: DFF<Bits<8>>,
     lastf: DFF<Bits<T>>,
@@ -325,10 +325,10 @@ impl<
         if (self.chunk_valid.val() & self.segs.m_valid.val()) & !self.busy.q.val() {
             self.busy.d.next = true;
             self.ch.d.next = self.chunk_data.val();
-            self.ch_dst.d.next = self.sg.val().dst + self.acc.q.val();
+            self.ch_dst.d.next = self.sg.val().dst + bit_cast::<20, 13>(self.acc.q.val());
             self.ch_last.d.next = self.ck.val().last & self.sg.val().last;
             self.segs.m_ready.next = self.ck.val().last;
-            self.acc.d.next = self.acc.q.val() + bit_cast::<20, 13>(self.ck.val().len);
+            self.acc.d.next = self.acc.q.val() + self.ck.val().len;
             if self.ck.val().last {
                 self.acc.d.next = 0.into();
             }

@@ -1,0 +1,4 @@
+pub mod model;
+pub mod top;
+pub mod traffic;
+pub mod world;
