@@ -5,7 +5,11 @@ mod seq;
 use metaroce_hdl_spec::cmd::{self, errno, op};
 use metaroce_hdl_spec::table::{av, cq as cqf, mr_check, mr_map, qp_cfg, qp_state};
 use metaroce_hdl_spec::{cqe::event, field::Field};
+use metaroce_rtl::diff::{Diff, Stim};
+use metaroce_rtl::inputs;
+use metaroce_rtl::sequencer::{Ecp51g, Sim100g};
 use metaroce_rtl::types::ctl;
+use num_bigint::BigUint;
 use seq::*;
 use std::collections::HashSet;
 
@@ -821,4 +825,127 @@ fn teardown() {
     }
     assert_eq!(b.simple(3, op::DEALLOC_PD, pd3), Ok(0));
     assert_eq!(b.simple(3, op::DESTROY_CQ, cq3), Ok(0));
+}
+
+/// The bench's inputs, once more through rust-hdl and Verilator.
+fn replay(name: &str, trace: Vec<Vec<(&'static str, BigUint)>>) {
+    let n = trace.len();
+    Diff::new(name, S::default, all_inputs!(inputs))
+        .cycles(n)
+        .stim(move |s| {
+            for (k, v) in &trace[s.cycle] {
+                s.set(k, v.clone());
+            }
+        })
+        .run();
+}
+
+/// A life of a few objects, with errors and a teardown.
+#[test]
+fn diff_life() {
+    let mut b = Bench::with(9, 0.6, true);
+    let (pd, cq) = ready(&mut b);
+    let qpn = b.qp(1, pd, cq, cq).unwrap();
+    bring(&mut b, qpn, 4);
+    go(&mut b, qpn, 3, 1);
+    let key = b.mr(1, pd, 0x12345, 99, 13, 0x40, 15).unwrap();
+    b.simple(1, op::QUERY_QP, qpn).unwrap();
+    b.errs.push_back((qpn % 16, 2));
+    b.settle();
+    b.simple(1, op::DEREG_MR, key).unwrap();
+    b.eq(1, 0x1000, 4).unwrap();
+    b.mr(1, pd, 0x12345, 99, 13, 0x40, 15).unwrap();
+    b.simple(0, op::TEARDOWN, 1).unwrap();
+    let trace = b.trace.take().unwrap();
+    replay("sequencer_life", trace);
+}
+
+/// Random commands of a few pages, answers remembered, with loose neighbours.
+#[test]
+fn diff_random() {
+    let mut b = Bench::with(10, 0.7, true);
+    b.gid(0, 0, true, MAC, GID6).unwrap();
+    b.gid(0, 1, false, MAC, GID4).unwrap();
+    let mut ids = vec![];
+    let (mut ok, mut refused) = (0, 0);
+    while b.t < 12_000 {
+        let c = cmds::random(&mut b.rng, &ids);
+        let pasid = b.rng.below(3);
+        match b.run(pasid, &c) {
+            Ok(r) => {
+                ids.push(cmd::response::id.get(&r));
+                ok += 1;
+            }
+            Err(_) => refused += 1,
+        }
+        if b.rng.p(0.1) {
+            let e = (b.rng.below(16), b.rng.below(6));
+            b.errs.push_back(e);
+        }
+    }
+    println!("{ok} commands done, {refused} refused");
+    assert!(ok > 10);
+    let trace = b.trace.take().unwrap();
+    replay("sequencer_random", trace);
+}
+
+/// Loose stimulus for other parameters: blocks come when they are asked for, orders and tokens are answered at random.
+fn loose(s: &mut Stim, due: &mut u32) {
+    let boot = s.cycle < 2;
+    s.set("rst", boot as u8);
+    for x in [
+        "rd_ready",
+        "wr_ready",
+        "ev_ready",
+        "rqr_ctl_ready",
+        "rsp_ctl_ready",
+        "rdr_ctl_ready",
+        "sqf_ctl_ready",
+        "rqf_ctl_ready",
+    ] {
+        s.set(x, 1u8);
+    }
+    let page = s.rng.below(3) | (s.rng.p(0.02) as u64) << 11;
+    let addr = s.rng.below(1 << 20) << 6;
+    s.set(
+        "cmddb_data",
+        BigUint::from(page) | BigUint::from(addr) << 12,
+    );
+    if !boot && s.out_u64("rd_valid") == 1 {
+        let len = s.out("rd_data") >> (12 + 64u32) & BigUint::from(0x1FFFu32);
+        *due = if len == BigUint::from(128u32) { 2 } else { 1 };
+    }
+    let go = *due > 0;
+    s.set("fill_valid", go as u8);
+    let c = cmds::random(s.rng, &[1, 2, 3, 4]);
+    let half = if *due == 2 { &c[..64] } else { &c[64..] };
+    s.set(
+        "fill_data",
+        BigUint::from_bytes_le(half) | BigUint::from(0xE0u32) << 512,
+    );
+    *due = due.saturating_sub(1);
+}
+
+#[test]
+fn diff_sim_100g() {
+    let mut due = 0;
+    Diff::new("sequencer_sim_100g", Sim100g::default, all_inputs!(inputs))
+        .cycles(6500)
+        .p("tx_fence", 0.2)
+        .p("pl_fence", 0.3)
+        .p("err_valid", 0.02)
+        .stim(move |s| loose(s, &mut due))
+        .run();
+}
+
+#[test]
+fn diff_ecp5_1g() {
+    let mut due = 0;
+    Diff::new("sequencer_ecp5_1g", Ecp51g::default, all_inputs!(inputs))
+        .cycles(4000)
+        .p("tx_fence", 0.2)
+        .p("pl_fence", 0.3)
+        .p("err_valid", 0.02)
+        .stim(move |s| loose(s, &mut due))
+        .run();
 }

@@ -16,20 +16,27 @@ impl<
     #[hdl_gen]
     fn update(&mut self) {
         dff_setup!(
-            self, clock, st, e_v, e_d, e_seen, db, two, unit, half, kind_e, seq, mask, want,
-            assumed, gidx, fam6
+            self, clock, st, db, two, unit, got, f_hit, f_err, half, kind_e, seq, mask, want,
+            assumed, gidx, fam6, status
         );
         dff_setup!(
-            self, clock, status, rid, qres, q_sq, q_rq, q_head, rnd, wide, cnt, last, obase, pc, u,
-            x, y, v, acc, carry
+            self, clock, rid, qres, q_sq, q_rq, q_head, rnd, wide, cnt, last, obase, pc, u, x, y,
+            v, acc
         );
         dff_setup!(
-            self, clock, okind, oidx, otag, oaddr, obj, hi, tries, cur, typ, owner, nx, row, arg,
-            t, tp, rsel, cp, tf, pf
+            self, clock, carry, low, high, low_c, high_c, yes, w_hi, w_lt, w_gt, w_own, w_tag,
+            w_cur, w_need, w_more, nn, addr
         );
-        dff_setup!(self, clock, p_cmd, p_ref, p_err, p_flush);
+        dff_setup!(
+            self, clock, first, okind, oidx, otag, oaddr, obj, hi, tries, cur, typ, owner, nx, row,
+            arg, t, tn
+        );
+        dff_setup!(
+            self, clock, tp, tp_end, tq, tq_end, obj_v, rsel, cp, tf, pf, fenced, p_cmd, p_ref,
+            p_err, p_flush
+        );
         clock!(
-            self, clock, cmds, errs, pend, mem, prog, trans, mrs, others, cfgs, avs, gids, units
+            self, clock, cmds, errs, kinds, mem, prog, trans, mrs, others, cfgs, avs, gids, units
         );
         self.cmds.rst.next = self.rst.val();
         self.errs.rst.next = self.rst.val();
@@ -44,7 +51,6 @@ impl<
         self.craw.next = self.c.val().addr;
         self.cpg.next = self.craw.val().get_bits::<6>(0);
         self.c.next = self.db.q.val();
-        self.caddr.next = self.c.val().addr;
         self.far.next = self.c.val().pasid;
         self.far.next = self.far.val() >> self.k_ls.val();
 
@@ -56,8 +62,8 @@ impl<
         if self.two.q.val() {
             self.hr.next.len = 64.into();
         }
-        if self.unit.q.val() {
-            self.hr.next.addr = self.caddr.val() + 64;
+        if self.got.q.val() {
+            self.hr.next.addr = self.addr.q.val();
         }
         self.rd_data.next = self.hr.val();
         self.rd_valid.next = self.st.q.val() == St::Ask;
@@ -65,6 +71,11 @@ impl<
         self.fhit.next = self.fill_valid.val() & (self.f.val().tag == 224);
         self.units.we.next = self.fhit.val();
         self.units.waddr.next = 0.into();
+        self.f_hit.d.next = self.fhit.val();
+        self.f_err.d.next = self.f.val().err;
+        if self.fhit.val() {
+            self.unit.d.next = true;
+        }
         if self.unit.q.val() {
             self.units.waddr.next = 1.into();
         }
@@ -75,40 +86,13 @@ impl<
         }
 
         // errors: one per QP waits
-        self.err_ready.next = !self.e_v.q.val();
-        self.e.next = self.e_d.q.val();
-        self.pend.raddr.next = bit_cast::<LQ, 12>(self.e.val().qp);
-        self.errs.s_data.next = self.e_d.q.val();
-        self.errs.s_valid.next = false;
-        self.errs.m_ready.next = false;
+        self.errs.clear.next = self.boot.val();
+        self.errs.clear_qp.next = self.oidx.q.val().get_bits::<LQ>(0);
+        self.errs.s_valid.next = self.err_valid.val();
+        self.errs.s_data.next = self.err_data.val();
+        self.err_ready.next = self.errs.s_ready.val();
+        self.errs.m_ready.next = self.st.q.val() == St::Idle;
         self.eo.next = self.errs.m_data.val();
-        self.epop.next = (self.st.q.val() == St::Idle) & self.errs.m_valid.val();
-        self.pend.we.next = false;
-        self.pend.waddr.next = bit_cast::<LQ, 12>(self.e.val().qp);
-        self.pend.wdata.next = 0.into();
-        self.pw.next =
-            (self.e_v.q.val() & self.e_seen.q.val()) & (!self.epop.val() & !self.boot.val());
-        self.e_seen.d.next = self.e_v.q.val();
-        if !self.e_v.q.val() {
-            self.e_v.d.next = self.err_valid.val();
-            self.e_d.d.next = self.err_data.val();
-        }
-        if self.pw.val() {
-            self.e_v.d.next = false;
-            if !self.pend.rdata.val().any() {
-                self.errs.s_valid.next = true;
-                self.pend.we.next = true;
-                self.pend.wdata.next = 1.into();
-            }
-        }
-        if self.epop.val() {
-            self.pend.we.next = true;
-            self.pend.waddr.next = bit_cast::<LQ, 12>(self.eo.val().qp);
-        }
-        if self.boot.val() {
-            self.pend.we.next = true;
-            self.pend.waddr.next = self.oidx.q.val().get_bits::<LQ>(0);
-        }
 
         // random numbers (xorshift)
         self.ra.next = self.rnd.q.val() ^ (self.rnd.q.val() << 13);
@@ -153,65 +137,27 @@ impl<
             & ((self.kind_e.q.val() == 1)
                 | ((self.kind_e.q.val() == 2) | (self.kind_e.q.val() == 5)));
         self.praw.next = self.ps.val().into();
-        self.yes.next = self.praw.val().get_bit(self.o.val().cond.index());
+        self.yes.d.next = self.praw.val().get_bit(self.o.val().cond.index());
 
         // object at hand
-        self.kk.next = self.okind.q.val();
         self.acc16.next = self.acc.q.val().get_bits::<16>(0);
-        self.acc24.next = self.acc.q.val().get_bits::<24>(0);
-        self.hi.d.next = self.acc.q.val();
-        self.rtag.next = 0.into();
-        match self.kk.val().index() {
-            0 => {
-                self.kmask.next = self.k_mm.val();
-                self.base.next = 0.into();
-                self.acc24.next = self.acc24.val() >> self.k_lm.val();
-                self.hi.d.next = (bit_cast::<32, 24>(self.acc24.val()) << 8)
-                    | bit_cast::<32, 8>(self.acc.q.val().get_bits::<8>(24));
-                self.rtag.next = bit_cast::<16, 8>(self.rnd.q.val().get_bits::<8>(40));
-            }
-            1 => {
-                self.kmask.next = self.k_mq.val();
-                self.base.next = 0.into();
-                self.hi.d.next = self.acc.q.val() >> self.k_lq.val();
-                self.rtag.next = self.rnd.q.val().get_bits::<16>(32) & self.k_mt.val();
-                if self.rtag.val() == self.k_mt.val() {
-                    self.rtag.next = 0.into();
-                }
-            }
-            2 => {
-                self.kmask.next = self.k_mc.val();
-                self.base.next = self.k_bc.val();
-                self.hi.d.next = self.acc.q.val() >> self.k_lc.val();
-            }
-            3 => {
-                self.kmask.next = self.k_mp.val();
-                self.base.next = self.k_bp.val();
-                self.hi.d.next = self.acc.q.val() >> self.k_lp.val();
-            }
-            _ => {
-                self.kmask.next = self.k_ms.val();
-                self.base.next = self.k_bs.val();
-                self.hi.d.next = self.acc.q.val() >> self.k_ls.val();
-            }
-        }
-        self.id.next = bit_cast::<32, 16>(self.oidx.q.val());
-        if self.ps.val().mr {
-            self.id.next = (bit_cast::<32, 16>(self.oidx.q.val()) << 8)
-                | bit_cast::<32, 16>(self.otag.q.val());
-        }
-        if self.ps.val().qp {
-            self.id.next = (bit_cast::<32, 16>(self.otag.q.val()) << self.k_lq.val())
-                | bit_cast::<32, 16>(self.oidx.q.val());
-        }
+        self.kinds.kind.next = self.okind.q.val();
+        self.kinds.acc.next = self.acc.q.val();
+        self.kinds.rnd.next = self.rnd.q.val();
+        self.kinds.idx.next = self.oidx.q.val();
+        self.kinds.tag.next = self.otag.q.val();
+        self.hi.d.next = self.kinds.rest.val();
+        self.base.next = self.kinds.base_r.val();
+        self.kmask.next = self.kinds.mask_r.val();
         self.osat.next = self.oidx.q.val() + self.base.val();
         self.onext.next = self.oidx.q.val() + 1;
         self.onext.next = self.onext.val() & self.kmask.val();
-        // index 0 of MRs and QPs and 1 of QPs are never given out
-        self.acc16.next = self.oidx.q.val() >> 1;
-        self.taken.next = (self.ps.val().mr & !self.oidx.q.val().any())
-            | (self.ps.val().qp & !self.acc16.val().any());
-        self.acc16.next = self.acc.q.val().get_bits::<16>(0);
+        // users of the object, one more or less
+        self.delta.next = 1.into();
+        if self.a.val().get_bit(0) {
+            self.delta.next = 65535.into();
+        }
+        self.nn.d.next = self.obj.q.val().n + self.delta.val();
 
         // object memory
         self.oa.next = self.oaddr.q.val();
@@ -240,6 +186,8 @@ impl<
         self.tinc.next = self.t.q.val();
         self.tat.next = self.tinc.val().at;
         self.tend.next = self.tinc.val().other & (self.tat.val() == self.k_end.val());
+        self.tinc.next = self.tn.q.val();
+        self.tat.next = self.tinc.val().at;
         if !self.tinc.val().other & (self.tat.val() == self.k_mm.val()) {
             self.tinc.next.other = true;
             self.tinc.next.at = 0.into();
@@ -247,57 +195,23 @@ impl<
             self.tinc.next.at = self.tat.val() + 1;
         }
         self.fat.next = self.oa.val().at;
+        self.hit.next = (self.obj_v.q.val() & !self.tq_end.q.val())
+            & (self.obj.q.val().used & (self.obj.q.val().pasid == self.arg.q.val()));
 
         // special source words
         self.gids.raddr.next = self.gidx.q.val();
-        self.g.next = self.gids.rdata.val();
-        self.gmac.next = self.g.val().mac;
-        self.ggid.next = self.g.val().gid;
-        self.spv.next = 0.into();
-        match self.src.val().get_bits::<5>(0).index() {
-            1 => self.spv.next = bits::<32>(0xFFFF_FFFF_u64),
-            2 => self.spv.next = bit_cast::<32, 12>(self.c.val().pasid),
-            3 => self.spv.next = self.id.val(),
-            4 => self.spv.next = bit_cast::<32, 16>(self.obj.q.val().n),
-            5 => self.spv.next = bit_cast::<32, 3>(self.nx.q.val()),
-            6 => {
-                if self.carry.q.val() {
-                    self.spv.next = 1.into();
-                }
-            }
-            7 => self.spv.next = bits::<32>(0xFFFF_FFFF_u64) << self.acc.q.val().get_bits::<5>(0),
-            8 => self.spv.next = self.gmac.val().get_bits::<32>(0),
-            9 => self.spv.next = bit_cast::<32, 16>(self.gmac.val().get_bits::<16>(32)),
-            10 => self.spv.next = self.ggid.val().get_bits::<32>(0),
-            11 => self.spv.next = self.ggid.val().get_bits::<32>(32),
-            12 => self.spv.next = self.ggid.val().get_bits::<32>(64),
-            13 => self.spv.next = self.ggid.val().get_bits::<32>(96),
-            14 => {
-                if self.g.val().valid {
-                    self.spv.next = 1.into();
-                }
-                if self.g.val().ip6 != self.fam6.q.val() {
-                    self.spv.next = self.spv.val() | 2;
-                }
-            }
-            15 => {
-                if !self.c.val().pasid.any() {
-                    self.spv.next = 1.into();
-                }
-            }
-            16 => {
-                if self.obj.q.val().used {
-                    self.spv.next = 1.into();
-                }
-            }
-            17 => self.spv.next = bit_cast::<32, 16>(self.otag.q.val()),
-            18 => {
-                if self.far.val().any() {
-                    self.spv.next = 1.into();
-                }
-            }
-            _ => self.spv.next = 0.into(),
-        }
+        self.special.sel.next = self.src.val().get_bits::<5>(0);
+        self.special.pasid.next = self.c.val().pasid;
+        self.special.far.next = self.far.val().any();
+        self.special.id.next = self.kinds.id.val();
+        self.special.n.next = self.obj.q.val().n;
+        self.special.tag.next = self.otag.q.val();
+        self.special.used.next = self.obj.q.val().used;
+        self.special.nx.next = self.nx.q.val();
+        self.special.carry.next = self.carry.q.val();
+        self.special.acc.next = self.acc.q.val();
+        self.special.gid.next = self.gids.rdata.val();
+        self.special.ip6.next = self.fam6.q.val();
 
         // word operations
         self.rot.next =
@@ -307,12 +221,31 @@ impl<
         self.m.next = self.v.q.val() & self.om.val();
         self.m8.next = self.m.val().get_bits::<8>(0);
         self.mh.next = self.m.val().get_bits::<24>(8);
+        // the adder works in halves, the high one a cycle later; the carry comes in from a bit below
         self.cin.next = 0.into();
-        if self.carry.q.val() & self.b.val().any() {
+        if self.carry.q.val() & self.b.val().get_bit(0) {
             self.cin.next = 1.into();
         }
-        self.sum.next = bit_cast::<33, 32>(self.v.q.val()) + bit_cast::<33, 32>(self.y.q.val());
-        self.sum.next = self.sum.val() + self.cin.val();
+        self.sum.next = ((bit_cast::<18, 16>(self.v.q.val().get_bits::<16>(0)) << 1) | 1)
+            + ((bit_cast::<18, 16>(self.y.q.val().get_bits::<16>(0)) << 1) | self.cin.val());
+        self.low.d.next = self.sum.val().get_bits::<16>(1);
+        self.low_c.d.next = self.sum.val().get_bit(17);
+        self.cin.next = 0.into();
+        if self.low_c.q.val() {
+            self.cin.next = 1.into();
+        }
+        self.sum.next = ((bit_cast::<18, 16>(self.v.q.val().get_bits::<16>(16)) << 1) | 1)
+            + ((bit_cast::<18, 16>(self.y.q.val().get_bits::<16>(16)) << 1) | self.cin.val());
+        self.high.d.next = self.sum.val().get_bits::<16>(1);
+        self.high_c.d.next = self.sum.val().get_bit(17);
+        // 64 more, 8 bits a cycle
+        self.aplus.next = 0.into();
+        if self.first.q.val() {
+            self.aplus.next = 64.into();
+        } else if self.carry.q.val() {
+            self.aplus.next = 1.into();
+        }
+        self.asum.next = bit_cast::<9, 8>(self.addr.q.val().get_bits::<8>(0)) + self.aplus.val();
         self.lo.next = self.wide.q.val().get_bits::<32>(0);
         self.mwe.next = false;
         self.mwa.next = self.o.val().dst;
@@ -337,6 +270,32 @@ impl<
         self.nallow.next = !self.allow.val();
         self.need.next = self.need.val() & self.nmask.val();
         self.allow.next = self.mask.q.val() & self.nallow.val();
+
+        // what may be wrong, one cycle before it is judged
+        self.w_hi.d.next = self.mh.val().any();
+        self.w_lt.d.next = self.m8.val() < self.a.val();
+        self.w_gt.d.next = self.m8.val() > self.b.val();
+        self.w_own.d.next = !self.obj.q.val().used | (self.obj.q.val().pasid != self.c.val().pasid);
+        self.w_tag.d.next = self.hi.q.val() != bit_cast::<32, 16>(self.obj.q.val().tag);
+        self.w_cur.d.next =
+            self.mask.q.val().get_bit(1) & (self.assumed.q.val() != self.cur.q.val());
+        self.w_need.d.next = self.need.val().any();
+        self.w_more.d.next = self.allow.val().any();
+        self.fails.next = true;
+        match self.op.val().index() {
+            1 => {
+                self.fails.next = self.w_hi.q.val() | (self.w_lt.q.val() | self.w_gt.q.val());
+            }
+            6 => {
+                self.fails.next =
+                    !self.b.val().get_bit(0) & (self.w_own.q.val() | self.w_tag.q.val());
+            }
+            13 => {
+                self.fails.next = (!self.row.q.val().get_bit(0) | self.w_cur.q.val())
+                    | (self.w_need.q.val() | self.w_more.q.val());
+            }
+            _ => self.fails.next = true,
+        }
 
         // response
         self.r.next.id = self.rid.q.val();
@@ -372,6 +331,7 @@ impl<
         if self.pl_fence.val() {
             self.pf.d.next = self.pf.q.val() + 1;
         }
+        self.fenced.d.next = (self.tf.q.val() == 2) & (self.pf.q.val() == 2);
         self.goctl.next = self.st.q.val() == St::Ctl;
 
         match self.st.q.val() {
@@ -386,25 +346,42 @@ impl<
                 self.status.d.next = 0.into();
                 self.rid.d.next = 0.into();
                 self.qres.d.next = false;
+                self.got.d.next = false;
                 self.unit.d.next = false;
                 self.half.d.next = true;
                 if self.errs.m_valid.val() {
-                    self.errs.m_ready.next = true;
                     self.kind_e.d.next = self.eo.val().kind;
                     self.okind.d.next = 1.into();
                     self.oidx.d.next = bit_cast::<16, 12>(self.eo.val().qp);
                     self.pc.d.next = 14.into();
                     self.st.d.next = St::Fetch;
-                } else if !self.e_v.q.val() & self.cmds.m_valid.val() {
+                } else if self.errs.empty.val() & self.cmds.m_valid.val() {
                     self.cmds.m_ready.next = true;
                     self.kind_e.d.next = 0.into();
                     self.db.d.next = self.cmds.m_data.val();
+                    self.addr.d.next = self.craw.val();
+                    self.first.d.next = true;
+                    self.cnt.d.next = 0.into();
                     self.two.d.next = self.craw.val().get_bits::<6>(6) == 63;
                     if self.cpg.val().any() {
                         self.p_ref.d.next = true;
                     } else {
                         self.half.d.next = false;
-                        self.st.d.next = St::Ask;
+                        self.st.d.next = St::Addr;
+                    }
+                }
+            }
+            St::Addr => {
+                // 64 bytes on: to the second unit, then to the response
+                self.addr.d.next = (self.addr.q.val() >> 8)
+                    | (bit_cast::<64, 8>(self.asum.val().get_bits::<8>(0)) << 56);
+                self.carry.d.next = self.asum.val().get_bit(8);
+                self.first.d.next = false;
+                self.cnt.d.next = self.cnt.q.val() + 1;
+                if self.cnt.q.val() == 7 {
+                    self.st.d.next = St::Ask;
+                    if self.got.q.val() {
+                        self.st.d.next = St::Begin;
                     }
                 }
             }
@@ -414,13 +391,15 @@ impl<
                 }
             }
             St::Wait => {
-                if self.fhit.val() {
-                    self.unit.d.next = true;
-                    if self.f.val().err {
+                if self.f_hit.q.val() {
+                    self.got.d.next = true;
+                    if self.f_err.q.val() {
                         self.p_ref.d.next = true;
                         self.st.d.next = St::Idle;
-                    } else if self.unit.q.val() {
-                        self.st.d.next = St::Begin;
+                    } else if self.got.q.val() {
+                        self.cnt.d.next = 0.into();
+                        self.first.d.next = true;
+                        self.st.d.next = St::Addr;
                     } else if self.two.q.val() {
                         self.st.d.next = St::Ask;
                     }
@@ -460,12 +439,15 @@ impl<
             }
             St::Dec => {
                 self.u.d.next = self.prog.data.val().into();
+                self.st.d.next = St::Cond;
+            }
+            St::Cond => {
                 self.st.d.next = St::Go;
             }
             St::Go => {
                 self.pc.d.next = self.pc.q.val() + 1;
                 self.st.d.next = St::Fetch;
-                if self.yes.val() {
+                if self.yes.q.val() {
                     match self.op.val().index() {
                         5 => self.pc.d.next = self.om.val().get_bits::<9>(0),
                         6 => {
@@ -491,10 +473,7 @@ impl<
                             self.owe.next = true;
                         }
                         10 => {
-                            self.ow.next.n = self.obj.q.val().n + 1;
-                            if self.a.val().any() {
-                                self.ow.next.n = self.obj.q.val().n - 1;
-                            }
+                            self.ow.next.n = self.nn.q.val();
                             self.owe.next = true;
                         }
                         11 => {
@@ -535,15 +514,18 @@ impl<
                             self.cp.d.next = self.b.val().get_bits::<5>(0);
                             self.tf.d.next = 0.into();
                             self.pf.d.next = 0.into();
+                            self.fenced.d.next = false;
                             self.st.d.next = St::Ctl;
                         }
                         16 => self.p_flush.d.next = true,
-                        17 => self.rid.d.next = self.id.val(),
+                        17 => self.rid.d.next = self.kinds.id.val(),
                         18 => self.qres.d.next = true,
                         19 => {
                             self.arg.d.next = self.acc.q.val().get_bits::<12>(0);
                             self.t.d.next.at = 0.into();
                             self.t.d.next.other = false;
+                            self.tn.d.next.at = 1.into();
+                            self.tn.d.next.other = false;
                         }
                         20 => self.st.d.next = St::Scan,
                         21 => self.st.d.next = St::Event,
@@ -563,7 +545,7 @@ impl<
             St::Rd => {
                 self.x.d.next = self.mem.rdata0.val();
                 if self.src.val().get_bit(6) {
-                    self.x.d.next = self.spv.val();
+                    self.x.d.next = self.special.word.val();
                 }
                 self.y.d.next = self.mem.rdata1.val();
                 self.st.d.next = St::Rot;
@@ -578,12 +560,7 @@ impl<
                     0 => self.acc.d.next = self.m.val(),
                     1 => {
                         self.acc.d.next = self.m.val();
-                        if self.mh.val().any()
-                            | ((self.m8.val() < self.a.val()) | (self.m8.val() > self.b.val()))
-                        {
-                            self.status.d.next = self.o.val().err;
-                            self.st.d.next = St::Resp;
-                        }
+                        self.st.d.next = St::Judge;
                     }
                     2 => {
                         self.mwe.next = true;
@@ -608,16 +585,31 @@ impl<
                         _ => self.otag.d.next = self.m.val().get_bits::<16>(0),
                     },
                     3 => {
-                        self.mwe.next = true;
-                        self.mwa.next = self.a.val().get_bits::<6>(0);
-                        self.mwd.next = self.sum.val().get_bits::<32>(0);
-                        self.carry.d.next = self.sum.val().get_bit(32);
+                        self.st.d.next = St::Add;
                     }
                     _ => {
                         self.mwe.next = true;
                         self.mwa.next = self.a.val().get_bits::<6>(0);
                         self.mwd.next = self.v.q.val() & self.y.q.val();
                     }
+                }
+            }
+            St::Add => {
+                self.st.d.next = St::Put;
+            }
+            St::Put => {
+                self.carry.d.next = self.high_c.q.val();
+                self.mwe.next = true;
+                self.mwa.next = self.a.val().get_bits::<6>(0);
+                self.mwd.next = (bit_cast::<32, 16>(self.high.q.val()) << 16)
+                    | bit_cast::<32, 16>(self.low.q.val());
+                self.st.d.next = St::Fetch;
+            }
+            St::Judge => {
+                self.st.d.next = St::Fetch;
+                if self.fails.val() {
+                    self.status.d.next = self.o.val().err;
+                    self.st.d.next = St::Resp;
                 }
             }
             St::In => {
@@ -635,7 +627,7 @@ impl<
                 self.st.d.next = St::Fetch;
             }
             St::Lk0 => {
-                self.oidx.d.next = self.acc16.val() & self.kmask.val();
+                self.oidx.d.next = self.acc16.val() & self.kinds.mask.val();
                 self.st.d.next = St::Lk1;
             }
             St::Lk1 => {
@@ -653,17 +645,11 @@ impl<
             St::Lk4 => {
                 self.otag.d.next = self.obj.q.val().tag;
                 self.st.d.next = St::Fetch;
-                if !self.b.val().any()
-                    & ((!self.obj.q.val().used | (self.obj.q.val().pasid != self.c.val().pasid))
-                        | (self.hi.q.val() != bit_cast::<32, 16>(self.obj.q.val().tag)))
-                {
-                    self.status.d.next = self.o.val().err;
-                    self.st.d.next = St::Resp;
-                }
+                self.st.d.next = St::Judge;
             }
             St::Al0 => {
-                self.oidx.d.next = self.rnd.q.val().get_bits::<16>(0) & self.kmask.val();
-                self.otag.d.next = self.rtag.val();
+                self.oidx.d.next = self.rnd.q.val().get_bits::<16>(0) & self.kinds.mask.val();
+                self.otag.d.next = self.kinds.fresh.val();
                 self.tries.d.next = 0.into();
                 self.st.d.next = St::Al1;
             }
@@ -678,13 +664,12 @@ impl<
             St::Al3 => {
                 self.obj.d.next = self.ob.val();
                 self.st.d.next = St::Fetch;
-                if self.ob.val().used | self.taken.val() {
+                if self.ob.val().used | self.kinds.reserved.val() {
                     self.oidx.d.next = self.onext.val();
                     self.tries.d.next = self.tries.q.val() + 1;
                     self.st.d.next = St::Al1;
                     if self.tries.q.val() == self.kmask.val() {
-                        self.status.d.next = self.o.val().err;
-                        self.st.d.next = St::Resp;
+                        self.st.d.next = St::Judge;
                     }
                 }
             }
@@ -697,13 +682,7 @@ impl<
             }
             St::Tr3 => {
                 self.st.d.next = St::Fetch;
-                if (!self.row.q.val().get_bit(0)
-                    | (self.mask.q.val().get_bit(1) & (self.assumed.q.val() != self.cur.q.val())))
-                    | (self.need.val().any() | self.allow.val().any())
-                {
-                    self.status.d.next = self.o.val().err;
-                    self.st.d.next = St::Resp;
-                }
+                self.st.d.next = St::Judge;
             }
             St::Ctl => {
                 if self.cp.q.val().get_bit(0) & self.rqr_ctl_ready.val() {
@@ -725,54 +704,62 @@ impl<
                     self.cpv.next = self.cpv.val().replace_bit(4, false);
                 }
                 self.cp.d.next = self.cpv.val();
-                if !self.cp.q.val().any()
-                    & (!self.isf.val() | ((self.tf.q.val() == 2) & (self.pf.q.val() == 2)))
-                {
+                if !self.cp.q.val().any() & (!self.isf.val() | self.fenced.q.val()) {
                     self.st.d.next = St::Fetch;
                 }
             }
             St::Scan => {
                 self.tp.d.next = self.t.q.val();
-                self.t.d.next = self.tinc.val();
+                self.tp_end.d.next = self.tend.val();
+                self.obj_v.d.next = false;
+                self.t.d.next = self.tn.q.val();
+                self.tn.d.next = self.tinc.val();
                 self.st.d.next = St::Scan2;
-                if self.tend.val() {
-                    self.t.d.next = self.t.q.val();
-                    self.pc.d.next = self.om.val().get_bits::<9>(0);
-                    self.st.d.next = St::Fetch;
-                }
             }
             St::Scan2 => {
-                self.oaddr.d.next = self.tp.q.val();
-                self.obj.d.next = self.ob.val();
-                if self.ob.val().used & (self.ob.val().pasid == self.arg.q.val()) {
+                // `t` is being read, the entry of `tp` arrives, `obj` is the one of `tq`
+                self.tp.d.next = self.t.q.val();
+                self.tp_end.d.next = self.tend.val();
+                self.tq.d.next = self.tp.q.val();
+                self.tq_end.d.next = self.tp_end.q.val();
+                self.obj_v.d.next = true;
+                self.oaddr.d.next = self.tq.q.val();
+                self.t.d.next = self.tn.q.val();
+                self.tn.d.next = self.tinc.val();
+                if self.hit.val() {
+                    self.t.d.next = self.tp.q.val();
+                    self.tn.d.next = self.t.q.val();
                     self.st.d.next = St::Found;
-                } else if self.tend.val() {
-                    self.pc.d.next = self.om.val().get_bits::<9>(0);
-                    self.st.d.next = St::Fetch;
                 } else {
-                    self.tp.d.next = self.t.q.val();
-                    self.t.d.next = self.tinc.val();
+                    self.obj.d.next = self.ob.val();
+                    if self.obj_v.q.val() & self.tq_end.q.val() {
+                        self.pc.d.next = self.om.val().get_bits::<9>(0);
+                        self.st.d.next = St::Fetch;
+                    }
                 }
             }
             St::Found => {
                 self.otag.d.next = self.obj.q.val().tag;
-                self.st.d.next = St::Fetch;
+                self.st.d.next = St::Found2;
                 if !self.oa.val().other {
                     self.okind.d.next = 0.into();
-                    self.oidx.d.next = self.fat.val();
                 } else if self.fat.val() < self.k_bc.val() {
                     self.okind.d.next = 1.into();
-                    self.oidx.d.next = self.fat.val();
                 } else if self.fat.val() < self.k_bp.val() {
                     self.okind.d.next = 2.into();
-                    self.oidx.d.next = self.fat.val() - self.k_bc.val();
                 } else if self.fat.val() < self.k_bs.val() {
                     self.okind.d.next = 3.into();
-                    self.oidx.d.next = self.fat.val() - self.k_bp.val();
                 } else {
                     self.okind.d.next = 4.into();
-                    self.oidx.d.next = self.fat.val() - self.k_bs.val();
                 }
+            }
+            St::Found2 => {
+                // base_r follows
+                self.st.d.next = St::Found3;
+            }
+            St::Found3 => {
+                self.oidx.d.next = self.fat.val() - self.base.val();
+                self.st.d.next = St::Fetch;
             }
             St::Event => {
                 if self.ev_ready.val() {
@@ -878,7 +865,7 @@ impl<
 
         // event, answer, pulses
         self.evd.next.pasid = self.owner.q.val();
-        self.evd.next.id = bit_cast::<24, 32>(self.id.val());
+        self.evd.next.id = bit_cast::<24, 32>(self.kinds.id.val());
         self.evd.next.kind = 3.into();
         if self.kind_e.q.val() == 1 {
             self.evd.next.kind = 4.into();
@@ -889,7 +876,7 @@ impl<
         self.ev_data.next = self.evd.val();
         self.ev_valid.next = self.st.q.val() == St::Event;
         self.hm.next.pasid = self.c.val().pasid;
-        self.hm.next.addr = self.caddr.val() + 128;
+        self.hm.next.addr = self.addr.q.val();
         self.hm.next.len = 64.into();
         self.hm.next.sop = !self.cnt.q.val().any();
         self.hm.next.eop = self.cnt.q.val() == self.k_beats.val();
@@ -901,14 +888,12 @@ impl<
         self.ev_cmd.next = self.p_cmd.q.val();
         self.ev_cmd_refused.next = self.p_ref.q.val();
         self.ev_qp_error.next = self.p_err.q.val();
-        self.idle.next = ((self.st.q.val() == St::Idle) & !self.cmds.m_valid.val())
-            & (!self.errs.m_valid.val() & !self.e_v.q.val());
+        self.idle.next =
+            ((self.st.q.val() == St::Idle) & !self.cmds.m_valid.val()) & self.errs.empty.val();
         if self.rst.val() {
             self.st.d.next = St::Boot;
             self.oidx.d.next = 0.into();
             self.wide.d.next = 0.into();
-            self.e_v.d.next = false;
-            self.e_seen.d.next = false;
             self.kind_e.d.next = 0.into();
             self.rnd.d.next = self.k_rnd.val();
             self.p_cmd.d.next = false;

@@ -14,19 +14,25 @@
 
 pub mod asm;
 mod defaults;
+mod errq;
 mod fsm;
+mod kinds;
 pub mod program;
 pub mod rom;
+mod special;
 
 use crate::layouts::*;
 use crate::packed_struct;
 use crate::prims::{Fifo, SdpRam, SdpRam2R};
 use crate::types::*;
 use asm::{Uop, LOG_PROG, UOP_BITS};
+use errq::ErrQueue;
+use kinds::Kinds;
 use metaroce_hdl_spec::regs;
 use program::TRANS_BITS;
 use rom::Rom;
 use rust_hdl::prelude::*;
+use special::Special;
 
 packed_struct! {
     /// An object: MR, QP, CQ, PD or EQ.
@@ -82,6 +88,7 @@ packed_struct! {
 pub enum St {
     Boot,
     Idle,
+    Addr,
     Ask,
     Wait,
     Begin,
@@ -89,10 +96,14 @@ pub enum St {
     Out,
     Fetch,
     Dec,
+    Cond,
     Go,
     Rd,
     Rot,
     Ex,
+    Add,
+    Put,
+    Judge,
     In,
     Tab,
     Lk0,
@@ -111,6 +122,8 @@ pub enum St {
     Scan,
     Scan2,
     Found,
+    Found2,
+    Found3,
     Event,
     Resp,
     Wr,
@@ -214,9 +227,9 @@ pub struct Sequencer<
     pub idle: Signal<Out, bool>,
 
     cmds: Fifo<CmdDb, LS>,
-    errs: Fifo<QpErr, LQ>,
-    /// QPs that are in `errs`.
-    pend: SdpRam<Bits<1>, LQ>,
+    errs: ErrQueue<LQ>,
+    kinds: Kinds<LQ, LM, LC, LP, LS>,
+    special: Special,
     mem: SdpRam2R<Bits<32>, 6>,
     prog: Rom<UOP_BITS, LOG_PROG>,
     trans: Rom<TRANS_BITS, 8>,
@@ -229,14 +242,14 @@ pub struct Sequencer<
     units: SdpRam<Bits<512>, 1>,
 
     st: DFF<St>,
-    /// Error in hand.
-    e_v: DFF<bool>,
-    e_d: DFF<QpErr>,
-    e_seen: DFF<bool>,
     /// Command in hand.
     db: DFF<CmdDb>,
     two: DFF<bool>,
+    /// A unit has come; that was noticed.
     unit: DFF<bool>,
+    got: DFF<bool>,
+    f_hit: DFF<bool>,
+    f_err: DFF<bool>,
     half: DFF<bool>,
     kind_e: DFF<Bits<3>>,
     seq: DFF<Bits<32>>,
@@ -264,6 +277,25 @@ pub struct Sequencer<
     v: DFF<Bits<32>>,
     acc: DFF<Bits<32>>,
     carry: DFF<bool>,
+    low: DFF<Bits<16>>,
+    high: DFF<Bits<16>>,
+    low_c: DFF<bool>,
+    high_c: DFF<bool>,
+    /// The predicate of the instruction at hand holds.
+    yes: DFF<bool>,
+    /// CHECK: too long, too small, too large. LOOKUP: not there or not ours, other tag. TRANS: other state, bits missing, bits too many.
+    w_hi: DFF<bool>,
+    w_lt: DFF<bool>,
+    w_gt: DFF<bool>,
+    w_own: DFF<bool>,
+    w_tag: DFF<bool>,
+    w_cur: DFF<bool>,
+    w_need: DFF<bool>,
+    w_more: DFF<bool>,
+    nn: DFF<Bits<16>>,
+    /// Address of the next unit of the block.
+    addr: DFF<Bits<64>>,
+    first: DFF<bool>,
     /// Object at hand.
     okind: DFF<Bits<3>>,
     oidx: DFF<Bits<16>>,
@@ -277,14 +309,20 @@ pub struct Sequencer<
     owner: DFF<Bits<12>>,
     nx: DFF<Bits<3>>,
     row: DFF<Bits<TRANS_BITS>>,
-    /// Walk: PASID, next place, place whose entry arrives.
+    /// Walk: PASID, next place and the one behind it, place whose entry arrives, place of `obj`.
     arg: DFF<Bits<12>>,
     t: DFF<ObjAddr>,
+    tn: DFF<ObjAddr>,
     tp: DFF<ObjAddr>,
+    tp_end: DFF<bool>,
+    tq: DFF<ObjAddr>,
+    tq_end: DFF<bool>,
+    obj_v: DFF<bool>,
     rsel: DFF<bool>,
     cp: DFF<Bits<5>>,
     tf: DFF<Bits<2>>,
     pf: DFF<Bits<2>>,
+    fenced: DFF<bool>,
     p_cmd: DFF<bool>,
     p_ref: DFF<bool>,
     p_err: DFF<bool>,
@@ -295,17 +333,8 @@ pub struct Sequencer<
     k_w: Constant<Bits<16>>,
     k_beats: Constant<Bits<6>>,
     k_boot: Constant<Bits<16>>,
-    k_lq: Constant<Bits<5>>,
-    k_lc: Constant<Bits<5>>,
-    k_lp: Constant<Bits<5>>,
     k_ls: Constant<Bits<5>>,
-    k_lm: Constant<Bits<5>>,
-    k_mq: Constant<Bits<16>>,
-    k_mc: Constant<Bits<16>>,
-    k_mp: Constant<Bits<16>>,
-    k_ms: Constant<Bits<16>>,
     k_mm: Constant<Bits<16>>,
-    k_mt: Constant<Bits<16>>,
     k_bc: Constant<Bits<16>>,
     k_bp: Constant<Bits<16>>,
     k_bs: Constant<Bits<16>>,
@@ -314,17 +343,13 @@ pub struct Sequencer<
     // kernel names
     boot: Signal<Local, bool>,
     c: Signal<Local, CmdDb>,
-    caddr: Signal<Local, Bits<64>>,
     craw: Signal<Local, Bits<64>>,
     cpg: Signal<Local, Bits<6>>,
     f: Signal<Local, CtlFill>,
     fhit: Signal<Local, bool>,
     hr: Signal<Local, HostRd>,
     hm: Signal<Local, HostWrMeta>,
-    e: Signal<Local, QpErr>,
     eo: Signal<Local, QpErr>,
-    epop: Signal<Local, bool>,
-    pw: Signal<Local, bool>,
     ra: Signal<Local, Bits<64>>,
     rb: Signal<Local, Bits<64>>,
     rc: Signal<Local, Bits<64>>,
@@ -346,17 +371,14 @@ pub struct Sequencer<
     m: Signal<Local, Bits<32>>,
     m8: Signal<Local, Bits<8>>,
     mh: Signal<Local, Bits<24>>,
-    sum: Signal<Local, Bits<33>>,
-    cin: Signal<Local, Bits<33>>,
+    sum: Signal<Local, Bits<18>>,
+    cin: Signal<Local, Bits<18>>,
+    aplus: Signal<Local, Bits<9>>,
+    asum: Signal<Local, Bits<9>>,
+    delta: Signal<Local, Bits<16>>,
     ps: Signal<Local, Preds>,
     praw: Signal<Local, Bits<33>>,
-    yes: Signal<Local, bool>,
     live: Signal<Local, bool>,
-    spv: Signal<Local, Bits<32>>,
-    id: Signal<Local, Bits<32>>,
-    g: Signal<Local, GidEntry>,
-    ggid: Signal<Local, Bits<128>>,
-    gmac: Signal<Local, Bits<48>>,
     ob: Signal<Local, Obj>,
     ow: Signal<Local, Obj>,
     owe: Signal<Local, bool>,
@@ -364,16 +386,14 @@ pub struct Sequencer<
     oa: Signal<Local, ObjAddr>,
     osat: Signal<Local, Bits<16>>,
     acc16: Signal<Local, Bits<16>>,
-    acc24: Signal<Local, Bits<24>>,
     kmask: Signal<Local, Bits<16>>,
     base: Signal<Local, Bits<16>>,
-    kk: Signal<Local, Bits<3>>,
     onext: Signal<Local, Bits<16>>,
-    taken: Signal<Local, bool>,
-    rtag: Signal<Local, Bits<16>>,
     tinc: Signal<Local, ObjAddr>,
     tat: Signal<Local, Bits<16>>,
     tend: Signal<Local, bool>,
+    hit: Signal<Local, bool>,
+    fails: Signal<Local, bool>,
     fat: Signal<Local, Bits<16>>,
     need: Signal<Local, Bits<21>>,
     allow: Signal<Local, Bits<21>>,

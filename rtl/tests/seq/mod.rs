@@ -1,6 +1,8 @@
 //! Bench of the sequencer: host memory, tables, and the blocks that take its orders.
 #![allow(dead_code)]
 
+pub mod cmds;
+
 use metaroce_hdl_spec::cmd;
 use metaroce_rtl::diff::Rng;
 use metaroce_rtl::prims::packed::{bits_from_bytes, bits_to_bytes};
