@@ -1,7 +1,10 @@
 //! Where things lie: build products, the folder of a run, the temporary tree that makes cards visible.
 
 use anyhow::{bail, Context, Result};
-use metaroce::tree::{build_tree, CardInfo};
+use metaroce::{
+    layout::SUFFIXES,
+    tree::{build_tree, CardInfo},
+};
 use metaroce_tb::sim::CardId;
 use std::{
     env, fs,
@@ -9,8 +12,6 @@ use std::{
     path::{Path, PathBuf},
 };
 
-/// Suffix of the provider library for the private ABI of libibverbs 34..56.
-const PROVIDER_SUFFIXES: [&str; 5] = ["34", "57", "59", "64", "65"];
 
 /// The two libraries that programs load, beside this executable.
 pub struct Libraries {
@@ -107,10 +108,11 @@ impl Root {
         let infos: Vec<CardInfo> = (0..cards).map(|k| info(&CardId::new(k))).collect();
         build_tree(&self.path, &infos, Path::new("/sys"))
             .with_context(|| format!("can't build the device tree in {}", self.path.display()))?;
-        for s in PROVIDER_SUFFIXES {
-            let link = self.path.join(format!("lib/libmetaroce-rdmav{s}.so"));
-            let _ = fs::remove_file(&link);
-            symlink(&libs.provider, &link).with_context(|| format!("can't link {}", link.display()))?;
+        for s in SUFFIXES {
+            // A copy, not a link: the provider looks at its own name to see that libibverbs loaded it.
+            let copy = self.path.join(format!("lib/libmetaroce-rdmav{s}.so"));
+            fs::copy(&libs.provider, &copy)
+                .with_context(|| format!("can't make {} (is the disk full?)", copy.display()))?;
         }
         Ok(())
     }

@@ -353,13 +353,15 @@ impl Client {
             if self.dead.is_some() {
                 break;
             }
-            let Some(mut w) = self.arena.pop() else { break };
+            let Some(w) = self.arena.pop() else { break };
             any = true;
-            if w.addr >= regs::PAGE || (w.len != 8 && w.len != 64) || w.addr as usize + w.len as usize > regs::PAGE as usize {
+            // Its own page only, as the host's page tables would have it.
+            let page = self.pasid as u64 * regs::PAGE as u64;
+            let inside = w.addr as u64 >= page && w.addr as u64 + w.len as u64 <= page + regs::PAGE as u64;
+            if !inside || (w.len != 8 && w.len != 64) {
                 self.refused += 1;
                 continue;
             }
-            w.addr += self.pasid as u32 * regs::PAGE;
             out.push_back(w);
         }
         any

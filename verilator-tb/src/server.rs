@@ -138,7 +138,10 @@ impl Control {
 }
 
 struct Shared {
+    /// Somebody wants the simulation to end.
     stop: AtomicBool,
+    /// The leader has seen that; all threads leave after the same slice.
+    ending: AtomicBool,
     clients: AtomicUsize,
     target_ps: AtomicU64,
     barrier: SpinBarrier,
@@ -240,6 +243,7 @@ pub fn serve(cfg: &ServerConfig, ready: impl FnOnce(Control)) -> anyhow::Result<
     let n = sim.nodes.len();
     let shared = Arc::new(Shared {
         stop: AtomicBool::new(false),
+        ending: AtomicBool::new(false),
         clients: AtomicUsize::new(0),
         target_ps: AtomicU64::new(sim.now_ps()),
         barrier: SpinBarrier { n, count: AtomicUsize::new(0), round: AtomicUsize::new(0) },
@@ -325,7 +329,7 @@ fn worker(k: usize, mut node: Node, shared: &Shared, mut lead: Option<Leader>) -
             l.between(shared, slice_ps);
         }
         shared.barrier.wait();
-        if shared.stop.load(Ordering::Acquire) {
+        if shared.ending.load(Ordering::Acquire) {
             break;
         }
     }
@@ -508,6 +512,7 @@ impl Leader {
             }
         }
         shared.target_ps.store(target, Ordering::Release);
+        shared.ending.store(shared.stop.load(Ordering::Acquire), Ordering::Release);
     }
 
     /// Sleeps until a client or a timer (in `ns`) wants something, at most 100 ms.
