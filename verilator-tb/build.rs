@@ -11,7 +11,10 @@ fn verilator() -> PathBuf {
     if let Ok(v) = env::var("VERILATOR") {
         return v.into();
     }
-    let root = Path::new(env!("CARGO_MANIFEST_DIR")).parent().unwrap().to_path_buf();
+    let root = Path::new(env!("CARGO_MANIFEST_DIR"))
+        .parent()
+        .unwrap()
+        .to_path_buf();
     let kept = root.join("target/tools/bin/verilator");
     if kept.exists() {
         kept
@@ -33,20 +36,52 @@ fn main() {
     let trace = env::var("CARGO_FEATURE_TRACE").is_ok();
     let vl = verilator();
     let mut c = Command::new(&vl);
-    c.args(["--cc", "-O3", "--x-assign", "fast", "--x-initial", "fast", "--noassert", "--output-split", "20000"])
-        .args(["-Wno-fatal", "-Wno-WIDTH", "-Wno-UNOPTFLAT", "-Wno-UNUSED", "-Wno-DECLFILENAME", "-Werror-LATCH"])
-        .args(["-Werror-MULTIDRIVEN", "-Werror-CASEINCOMPLETE", "--top-module", "card", "--prefix", "Vcard", "--Mdir"])
-        .arg(&mdir)
-        .arg(&verilog);
+    c.args([
+        "--cc",
+        "-O3",
+        "--x-assign",
+        "fast",
+        "--x-initial",
+        "fast",
+        "--noassert",
+        "--output-split",
+        "20000",
+    ])
+    .args([
+        "-Wno-fatal",
+        "-Wno-WIDTH",
+        "-Wno-UNOPTFLAT",
+        "-Wno-UNUSED",
+        "-Wno-DECLFILENAME",
+        "-Werror-LATCH",
+    ])
+    .args([
+        "-Werror-MULTIDRIVEN",
+        "-Werror-CASEINCOMPLETE",
+        "--top-module",
+        "card",
+        "--prefix",
+        "Vcard",
+        "--Mdir",
+    ])
+    .arg(&mdir)
+    .arg(&verilog);
     if trace {
         c.arg("--trace-fst");
     }
     match c.status() {
         Ok(s) if s.success() => {}
         Ok(s) => panic!("verilator failed ({s}) on {}", verilog.display()),
-        Err(e) => panic!("can't run {}: {e}. Run ./metaroce doctor, or set VERILATOR to a Verilator >= 5.006", vl.display()),
+        Err(e) => panic!(
+            "can't run {}: {e}. Run ./metaroce doctor, or set VERILATOR to a Verilator >= 5.006",
+            vl.display()
+        ),
     }
-    let root = Command::new(&vl).args(["--getenv", "VERILATOR_ROOT"]).output().expect("verilator --getenv").stdout;
+    let root = Command::new(&vl)
+        .args(["--getenv", "VERILATOR_ROOT"])
+        .output()
+        .expect("verilator --getenv")
+        .stdout;
     let inc = PathBuf::from(String::from_utf8(root).unwrap().trim()).join("include");
 
     let mut b = cc::Build::new();
@@ -63,7 +98,8 @@ fn main() {
         .file(inc.join("verilated.cpp"))
         .file(inc.join("verilated_threads.cpp"));
     if trace {
-        b.define("VM_TRACE_FST", "1").file(inc.join("verilated_fst_c.cpp"));
+        b.define("VM_TRACE_FST", "1")
+            .file(inc.join("verilated_fst_c.cpp"));
         println!("cargo:rustc-link-lib=z");
     }
     let mut files: Vec<PathBuf> = fs::read_dir(&mdir)

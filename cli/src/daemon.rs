@@ -29,11 +29,13 @@ fn ctl(root: &Path) -> PathBuf {
 /// Asks the background process; Err when there is none.
 fn ask(request: &str) -> Result<String> {
     let root = background_root();
-    let mut s = UnixStream::connect(ctl(&root)).context("no cards in the background (metaroce up starts them)")?;
+    let mut s = UnixStream::connect(ctl(&root))
+        .context("no cards in the background (metaroce up starts them)")?;
     s.set_read_timeout(Some(Duration::from_secs(30)))?;
     writeln!(s, "{request}")?;
     let mut answer = String::new();
-    s.read_to_string(&mut answer).context("the background process did not answer; `metaroce down` ends it")?;
+    s.read_to_string(&mut answer)
+        .context("the background process did not answer; `metaroce down` ends it")?;
     match answer.strip_prefix("error ") {
         Some(e) => bail!("{}", e.trim()),
         None => Ok(answer),
@@ -55,11 +57,24 @@ fn ensure(a: &SimArgs) -> Result<bool> {
     let log = root.join("up.log");
     let f = File::create(&log).with_context(|| format!("can't write {}", log.display()))?;
     let mut c = Command::new(std::env::current_exe()?);
-    c.arg("serve").arg("--root").arg(&root).args(["--cards", &a.cards.to_string()]);
-    for (flag, ppm) in [("--loss", a.loss), ("--dup", a.dup), ("--reorder", a.reorder), ("--corrupt", a.corrupt)] {
+    c.arg("serve")
+        .arg("--root")
+        .arg(&root)
+        .args(["--cards", &a.cards.to_string()]);
+    for (flag, ppm) in [
+        ("--loss", a.loss),
+        ("--dup", a.dup),
+        ("--reorder", a.reorder),
+        ("--corrupt", a.corrupt),
+    ] {
         c.args([flag, &format!("{}%", ppm as f64 / 10_000.0)]);
     }
-    for (flag, v) in [("--seed", a.seed), ("--delay", a.delay), ("--rate", a.rate), ("--host-latency", a.host_latency)] {
+    for (flag, v) in [
+        ("--seed", a.seed),
+        ("--delay", a.delay),
+        ("--rate", a.rate),
+        ("--host-latency", a.host_latency),
+    ] {
         c.args([flag, &v.to_string()]);
     }
     if a.agent_dma {
@@ -90,9 +105,15 @@ fn ensure(a: &SimArgs) -> Result<bool> {
 
 pub fn up(a: &SimArgs) -> Result<u8> {
     if ensure(a)? {
-        println!("metaroce: {} card(s) up: metaroce0..{}. Next: eval \"$(metaroce env)\"", a.cards, a.cards - 1);
+        println!(
+            "metaroce: {} card(s) up: metaroce0..{}. Next: eval \"$(metaroce env)\"",
+            a.cards,
+            a.cards - 1
+        );
     } else {
-        println!("metaroce: already up (options of a running set can't change: metaroce down first)");
+        println!(
+            "metaroce: already up (options of a running set can't change: metaroce down first)"
+        );
     }
     Ok(0)
 }
@@ -138,7 +159,10 @@ pub fn status(json: bool) -> Result<u8> {
     } else {
         println!(
             "metaroce: up; {} card(s), {} open device context(s), {:.3} ms of card time; tree {}",
-            v["cards"], v["clients"], v["card_time_ns"].as_f64().unwrap_or(0.0) / 1e6, background_root().display()
+            v["cards"],
+            v["clients"],
+            v["card_time_ns"].as_f64().unwrap_or(0.0) / 1e6,
+            background_root().display()
         );
     }
     Ok(0)
@@ -165,13 +189,19 @@ pub fn stats(json: bool) -> Result<u8> {
 pub fn pcap(file: &Path, seconds: Option<u64>) -> Result<u8> {
     let full = std::path::absolute(file)?;
     ask(&format!("pcap {}", full.display()))?;
-    eprintln!("metaroce: capturing to {} ({})", full.display(), seconds.map_or("Ctrl-C stops".into(), |s| format!("{s} s")));
+    eprintln!(
+        "metaroce: capturing to {} ({})",
+        full.display(),
+        seconds.map_or("Ctrl-C stops".into(), |s| format!("{s} s"))
+    );
     let stop = std::sync::Arc::new(std::sync::atomic::AtomicBool::new(false));
     for s in [libc::SIGINT, libc::SIGTERM] {
         signal_hook::flag::register(s, stop.clone())?;
     }
     let begun = Instant::now();
-    while !stop.load(std::sync::atomic::Ordering::SeqCst) && seconds.is_none_or(|s| begun.elapsed().as_secs() < s) {
+    while !stop.load(std::sync::atomic::Ordering::SeqCst)
+        && seconds.is_none_or(|s| begun.elapsed().as_secs() < s)
+    {
         std::thread::sleep(Duration::from_millis(50));
     }
     ask("pcap")?;
@@ -182,7 +212,8 @@ pub fn pcap(file: &Path, seconds: Option<u64>) -> Result<u8> {
 pub fn serve(a: &SimArgs, root: &Path) -> Result<u8> {
     let dir = new_run()?;
     let path = ctl(root);
-    let listener = UnixListener::bind(&path).with_context(|| format!("can't make {}", path.display()))?;
+    let listener =
+        UnixListener::bind(&path).with_context(|| format!("can't make {}", path.display()))?;
     let cfg = ServerConfig {
         sim: sim_config(a),
         socket: root.join("cardd.sock"),
@@ -207,7 +238,9 @@ pub fn serve(a: &SimArgs, root: &Path) -> Result<u8> {
 fn answer(mut s: UnixStream, c: &Control, cards: u8) -> Result<()> {
     s.set_read_timeout(Some(Duration::from_secs(2)))?;
     let mut line = String::new();
-    BufReader::new(s.try_clone()?).take(4096).read_line(&mut line)?;
+    BufReader::new(s.try_clone()?)
+        .take(4096)
+        .read_line(&mut line)?;
     let line = line.trim();
     match line.split_once(' ').unwrap_or((line, "")) {
         ("status", _) => writeln!(

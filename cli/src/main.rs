@@ -144,7 +144,10 @@ fn ppm(s: &str) -> Result<u32, String> {
         Some(t) => (t, 10_000.0),
         None => (s, 1_000_000.0),
     };
-    let v: f64 = text.trim().parse().map_err(|_| format!("{s:?} is not a share; write 1% or 0.01"))?;
+    let v: f64 = text
+        .trim()
+        .parse()
+        .map_err(|_| format!("{s:?} is not a share; write 1% or 0.01"))?;
     let p = v * unit;
     if !(0.0..=1_000_000.0).contains(&p) {
         return Err(format!("{s:?} is not between 0% and 100%"));
@@ -189,7 +192,9 @@ mod tests {
         assert_eq!(ppm("1%"), Ok(10_000));
         assert_eq!(ppm("0.01"), Ok(10_000));
         assert_eq!(ppm("0.25 %"), Ok(2_500));
-        assert!(ppm("101%").is_err() && ppm("-1%").is_err() && ppm("x").is_err() && ppm("NaN").is_err());
+        assert!(
+            ppm("101%").is_err() && ppm("-1%").is_err() && ppm("x").is_err() && ppm("NaN").is_err()
+        );
     }
     #[test]
     fn help_is_consistent() {

@@ -30,13 +30,20 @@ fn split(args: &[String]) -> (String, Vec<String>) {
 
 /// A TCP port for the tool's own rendezvous, so that two runs at once don't meet.
 fn free_port() -> Result<u16> {
-    Ok(TcpListener::bind("127.0.0.1:0").context("no free TCP port on 127.0.0.1")?.local_addr()?.port())
+    Ok(TcpListener::bind("127.0.0.1:0")
+        .context("no free TCP port on 127.0.0.1")?
+        .local_addr()?
+        .port())
 }
 
 /// Iterations: perftest's default of 1000 or 5000 takes long at simulation speed.
 fn with_defaults(tool: &str, mut args: Vec<String>) -> Vec<String> {
     let has = |args: &[String], short: &str, long: &str| {
-        args.iter().any(|a| a == long || a.starts_with(&format!("{long}=")) || (a.starts_with(short) && !a.starts_with("--")))
+        args.iter().any(|a| {
+            a == long
+                || a.starts_with(&format!("{long}="))
+                || (a.starts_with(short) && !a.starts_with("--"))
+        })
     };
     if tool == DEFAULT_TOOL && args.is_empty() {
         args.extend(DEFAULT_ARGS.map(String::from));
@@ -58,7 +65,11 @@ pub fn run(a: &SimArgs, timeout: u64, args: &[String]) -> Result<u8> {
         }
     }
     let args = with_defaults(&tool, given);
-    let port = if args.iter().any(|x| x == "-p" || x.starts_with("--port")) { None } else { Some(free_port()?) };
+    let port = if args.iter().any(|x| x == "-p" || x.starts_with("--port")) {
+        None
+    } else {
+        Some(free_port()?)
+    };
     let s = Session::start(a)?;
     let r = both(&s, &tool, &args, port, timeout);
     let interrupted = s.interrupted.load(std::sync::atomic::Ordering::SeqCst);
@@ -72,9 +83,12 @@ pub fn run(a: &SimArgs, timeout: u64, args: &[String]) -> Result<u8> {
         None => 124,
     };
     if code == 0 {
-        report::print(&rep, mtu);
+        report::print(&rep, mtu, tool.contains("read"));
     } else {
-        eprintln!("metaroce: {tool} failed with status {code}; server output: {}", dir.join("server.out").display());
+        eprintln!(
+            "metaroce: {tool} failed with status {code}; server output: {}",
+            dir.join("server.out").display()
+        );
         show_tail(&dir.join("server.out"));
     }
     println!("  results: {}", dir.display());
@@ -82,7 +96,13 @@ pub fn run(a: &SimArgs, timeout: u64, args: &[String]) -> Result<u8> {
 }
 
 /// Starts both sides; the client's output is shown and kept.
-fn both(s: &Session, tool: &str, args: &[String], port: Option<u16>, timeout: u64) -> Result<Option<u8>> {
+fn both(
+    s: &Session,
+    tool: &str,
+    args: &[String],
+    port: Option<u16>,
+    timeout: u64,
+) -> Result<Option<u8>> {
     let side = |dev: &str, peer: Option<&str>| {
         let mut c: Vec<String> = vec![tool.into(), "-d".into(), dev.into()];
         c.extend(args.iter().cloned());
@@ -93,7 +113,8 @@ fn both(s: &Session, tool: &str, args: &[String], port: Option<u16>, timeout: u6
         c
     };
     let out = s.dir.join("server.out");
-    let f = File::create(&out).with_context(|| format!("can't write {} (is the disk full?)", out.display()))?;
+    let f = File::create(&out)
+        .with_context(|| format!("can't write {} (is the disk full?)", out.display()))?;
     let mut server = s
         .command(&side("metaroce0", None))?
         .stdin(Stdio::null())
@@ -127,10 +148,18 @@ fn listening(server: &mut Child, port: Option<u16>) -> Result<bool> {
         }
         let up = match port {
             // Looking at the kernel's table does not disturb the server, which serves one connection.
-            Some(p) => std::fs::read_to_string("/proc/net/tcp").unwrap_or_default().lines().chain(
-                std::fs::read_to_string("/proc/net/tcp6").unwrap_or_default().lines()).any(|l| {
+            Some(p) => std::fs::read_to_string("/proc/net/tcp")
+                .unwrap_or_default()
+                .lines()
+                .chain(
+                    std::fs::read_to_string("/proc/net/tcp6")
+                        .unwrap_or_default()
+                        .lines(),
+                )
+                .any(|l| {
                     let mut w = l.split_whitespace();
-                    w.nth(1).is_some_and(|a| a.ends_with(&format!(":{p:04X}"))) && w.nth(1) == Some("0A")
+                    w.nth(1).is_some_and(|a| a.ends_with(&format!(":{p:04X}")))
+                        && w.nth(1) == Some("0A")
                 }),
             None => begun.elapsed() > Duration::from_secs(2),
         };
@@ -170,7 +199,6 @@ fn mtu_of(p: &Path) -> Option<u32> {
     l.split(':').nth(1)?.trim().split('[').next()?.parse().ok()
 }
 
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -180,7 +208,10 @@ mod tests {
     #[test]
     fn arguments() {
         assert_eq!(split(&v("-s 64")), ("ib_write_bw".into(), v("-s 64")));
-        assert_eq!(split(&v("ib_read_lat -s 64")), ("ib_read_lat".into(), v("-s 64")));
+        assert_eq!(
+            split(&v("ib_read_lat -s 64")),
+            ("ib_read_lat".into(), v("-s 64"))
+        );
         assert_eq!(with_defaults("ib_read_bw", v("-s 64")), v("-s 64 -n 100"));
         assert_eq!(with_defaults("ib_read_bw", v("-n5")), v("-n5"));
         assert_eq!(with_defaults("ib_write_bw", v("")), v("-s 65536 -n 100"));

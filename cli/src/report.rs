@@ -27,23 +27,38 @@ pub struct Flow {
 }
 
 fn counter(r: &Report, card: usize, name: &str) -> u64 {
-    r.cards[card].counters.iter().find(|(n, _)| n == name).map_or(0, |(_, v)| *v)
+    r.cards[card]
+        .counters
+        .iter()
+        .find(|(n, _)| n == name)
+        .map_or(0, |(_, v)| *v)
 }
 
 /// One flow per card that received payload.
-pub fn flows(r: &Report, mtu: Option<u32>) -> Vec<Flow> {
+///
+/// `reads`: the tool issues READs, so the receiver is the one whose work requests count as messages.
+pub fn flows(r: &Report, mtu: Option<u32>, reads: bool) -> Vec<Flow> {
     let mut v = vec![];
     for c in &r.cards {
         let h = &c.host;
-        let ns = (h.last_payload_ps.saturating_sub(h.first_payload_ps)) as f64 / 1000.0;
+        let ns = (h.last_frame_ps.saturating_sub(h.first_frame_ps)) as f64 / 1000.0;
         if h.payload_bytes == 0 || ns <= 0.0 {
             continue;
         }
         let goodput = h.payload_bytes as f64 * 8.0 / ns;
         let rate = r.config.fabric.rate_mbps as f64 / 1000.0;
-        let drops: u64 = c.counters.iter().filter(|(n, _)| n.starts_with("rx_drop")).map(|(_, v)| v).sum();
-        let others = (0..r.cards.len()).filter(|k| *k != c.card);
-        let messages: u64 = others.clone().map(|k| counter(r, k, "tx_messages")).sum();
+        let drops: u64 = c
+            .counters
+            .iter()
+            .filter(|(n, _)| n.starts_with("rx_drop"))
+            .map(|(_, v)| v)
+            .sum();
+        let senders: Vec<usize> = if reads {
+            vec![c.card]
+        } else {
+            (0..r.cards.len()).filter(|k| *k != c.card).collect()
+        };
+        let messages: u64 = senders.iter().map(|k| counter(r, *k, "tx_messages")).sum();
         v.push(Flow {
             receiver: c.card,
             payload_bytes: h.payload_bytes,
@@ -52,7 +67,10 @@ pub fn flows(r: &Report, mtu: Option<u32>) -> Vec<Flow> {
             messages_per_s: messages as f64 / ns * 1e9,
             p50_ns: c.latency_ns.map(|l| l.p50),
             p99_ns: c.latency_ns.map(|l| l.p99),
-            retransmits: others.map(|k| counter(r, k, "tx_retransmits")).sum(),
+            retransmits: senders
+                .iter()
+                .map(|k| counter(r, *k, "tx_retransmits"))
+                .sum(),
             drops,
             host_limited: 100.0 * h.quiet_ps as f64 / 1000.0 / ns,
         });
@@ -61,14 +79,22 @@ pub fn flows(r: &Report, mtu: Option<u32>) -> Vec<Flow> {
 }
 
 /// The table after a perftest run.
-pub fn print(r: &Report, mtu: Option<u32>) {
+pub fn print(r: &Report, mtu: Option<u32>, reads: bool) {
     let dash = || "-".to_string();
     println!("\nCard time (simulated clock; the tool's own figures above are wall time of this machine):");
     println!(
         "  {:<12}{:>12}{:>10}{:>14}{:>12}{:>12}{:>12}{:>8}{:>13}",
-        "into", "goodput", "of limit", "messages/s", "p50", "p99", "resent", "drops", "host-limited"
+        "into",
+        "goodput",
+        "of limit",
+        "messages/s",
+        "p50",
+        "p99",
+        "resent",
+        "drops",
+        "host-limited"
     );
-    for f in flows(r, mtu) {
+    for f in flows(r, mtu, reads) {
         println!(
             "  {:<12}{:>12}{:>10}{:>14}{:>12}{:>12}{:>12}{:>8}{:>13}",
             format!("metaroce{}", f.receiver),
@@ -103,6 +129,12 @@ struct Result_<'a> {
 /// Writes result.json into the run's folder.
 pub fn write_json(dir: &Path, r: &Report, cmd: &[String], mtu: Option<u32>) -> Result<()> {
     let p = dir.join("result.json");
-    let text = serde_json::to_string_pretty(&Result_ { command: cmd, mtu, flows: flows(r, mtu), report: r })?;
-    fs::write(&p, text + "\n").with_context(|| format!("can't write {} (is the disk full?)", p.display()))
+    let text = serde_json::to_string_pretty(&Result_ {
+        command: cmd,
+        mtu,
+        flows: flows(r, mtu, cmd.first().is_some_and(|c| c.contains("read"))),
+        report: r,
+    })?;
+    fs::write(&p, text + "\n")
+        .with_context(|| format!("can't write {} (is the disk full?)", p.display()))
 }

@@ -12,7 +12,6 @@ use std::{
     path::{Path, PathBuf},
 };
 
-
 /// The two libraries that programs load, beside this executable.
 pub struct Libraries {
     pub provider: PathBuf,
@@ -28,10 +27,16 @@ impl Libraries {
             if p.exists() {
                 Ok(p)
             } else {
-                bail!("{} is missing: start with ./metaroce, which builds it", p.display())
+                bail!(
+                    "{} is missing: start with ./metaroce, which builds it",
+                    p.display()
+                )
             }
         };
-        Ok(Libraries { provider: need("libmetaroce.so")?, shim: need("libmetaroce_shim.so")? })
+        Ok(Libraries {
+            provider: need("libmetaroce.so")?,
+            shim: need("libmetaroce_shim.so")?,
+        })
     }
 }
 
@@ -76,7 +81,10 @@ pub struct Root {
 
 /// Base of temporary trees: `$XDG_RUNTIME_DIR`, else `/tmp`.
 pub fn runtime_base() -> PathBuf {
-    env::var_os("XDG_RUNTIME_DIR").map(PathBuf::from).filter(|p| p.is_dir()).unwrap_or_else(|| PathBuf::from("/tmp"))
+    env::var_os("XDG_RUNTIME_DIR")
+        .map(PathBuf::from)
+        .filter(|p| p.is_dir())
+        .unwrap_or_else(|| PathBuf::from("/tmp"))
 }
 
 /// Tree of the cards in the background of this user.

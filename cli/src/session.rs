@@ -31,11 +31,19 @@ pub fn sim_config(a: &SimArgs) -> SimConfig {
         fabric: FabricConfig {
             rate_mbps: a.rate * 1000,
             delay_ns: a.delay,
-            faults: Faults { loss_ppm: a.loss, duplicate_ppm: a.dup, reorder_ppm: a.reorder, corrupt_ppm: a.corrupt },
+            faults: Faults {
+                loss_ppm: a.loss,
+                duplicate_ppm: a.dup,
+                reorder_ppm: a.reorder,
+                corrupt_ppm: a.corrupt,
+            },
             seed: a.seed,
             ..FabricConfig::default()
         },
-        host: HostPortConfig { read_ns: a.host_latency, ..HostPortConfig::default() },
+        host: HostPortConfig {
+            read_ns: a.host_latency,
+            ..HostPortConfig::default()
+        },
     }
 }
 
@@ -75,7 +83,13 @@ impl Session {
             .name("simulator".into())
             .spawn(move || serve(&cfg, |c| tx.send(c).expect("the starter waits")))?;
         match rx.recv() {
-            Ok(control) => Ok(Session { root, dir, control, thread: Some(thread), interrupted }),
+            Ok(control) => Ok(Session {
+                root,
+                dir,
+                control,
+                thread: Some(thread),
+                interrupted,
+            }),
             Err(_) => Err(match thread.join() {
                 Ok(Err(e)) => e,
                 _ => anyhow::anyhow!("the simulator did not start (message above)"),
@@ -99,7 +113,11 @@ impl Session {
     }
 
     /// Waits for all children; None = timeout or interruption, and they have been ended.
-    pub fn wait_all(&self, children: &mut [Child], timeout: Option<Duration>) -> Result<Option<Vec<ExitStatus>>> {
+    pub fn wait_all(
+        &self,
+        children: &mut [Child],
+        timeout: Option<Duration>,
+    ) -> Result<Option<Vec<ExitStatus>>> {
         let begun = Instant::now();
         let mut done: Vec<Option<ExitStatus>> = vec![None; children.len()];
         loop {
@@ -124,9 +142,16 @@ impl Session {
                     }
                 }
                 if late {
-                    eprintln!("metaroce: stopped after {} s (--timeout)", begun.elapsed().as_secs());
+                    eprintln!(
+                        "metaroce: stopped after {} s (--timeout)",
+                        begun.elapsed().as_secs()
+                    );
                 }
-                return Ok(if failed { Some(done.into_iter().flatten().collect()) } else { None });
+                return Ok(if failed {
+                    Some(done.into_iter().flatten().collect())
+                } else {
+                    None
+                });
             }
             std::thread::sleep(Duration::from_millis(5));
         }
@@ -141,7 +166,10 @@ impl Session {
         self.control.stop();
         let r = match self.thread.take().expect("finished once").join() {
             Ok(r) => r?,
-            Err(_) => bail!("the simulator failed (message above); its log is {}", self.dir.join("sim.log").display()),
+            Err(_) => bail!(
+                "the simulator failed (message above); its log is {}",
+                self.dir.join("sim.log").display()
+            ),
         };
         Ok((r, self.dir.clone()))
     }
@@ -173,7 +201,9 @@ fn refuse_static(program: &str) -> Result<()> {
             None => bail!("there is no program {program:?} on PATH (ib_write_bw is in the package perftest, ibv_devinfo in ibverbs-utils)"),
         }
     };
-    let Ok(meta) = fs::metadata(&path) else { bail!("there is no program {}", path.display()) };
+    let Ok(meta) = fs::metadata(&path) else {
+        bail!("there is no program {}", path.display())
+    };
     use std::os::unix::fs::PermissionsExt;
     if meta.permissions().mode() & 0o6000 != 0 {
         eprintln!("metaroce: {} is setuid or setgid: the dynamic loader ignores LD_PRELOAD for it, so it will not see the cards", path.display());
@@ -193,9 +223,14 @@ fn write_replay(dir: &Path) -> Result<()> {
     let quote = |s: &str| format!("'{}'", s.replace('\'', r"'\''"));
     let args: Vec<String> = std::env::args().map(|a| quote(&a)).collect();
     let cwd = std::env::current_dir().unwrap_or_default();
-    let text = format!("#!/bin/sh\ncd {} && exec {}\n", quote(&cwd.display().to_string()), args.join(" "));
+    let text = format!(
+        "#!/bin/sh\ncd {} && exec {}\n",
+        quote(&cwd.display().to_string()),
+        args.join(" ")
+    );
     let p = dir.join("replay.sh");
-    fs::write(&p, text).with_context(|| format!("can't write {} (is the disk full?)", p.display()))?;
+    fs::write(&p, text)
+        .with_context(|| format!("can't write {} (is the disk full?)", p.display()))?;
     fs::set_permissions(&p, fs::Permissions::from_mode(0o755))?;
     Ok(())
 }
@@ -211,7 +246,10 @@ pub fn exit_code(s: &ExitStatus) -> u8 {
 
 pub fn run_command(a: &SimArgs, timeout: Option<u64>, cmd: &[String]) -> Result<u8> {
     let s = Session::start(a)?;
-    let child = s.command(cmd)?.spawn().with_context(|| format!("can't start {:?}", cmd[0]));
+    let child = s
+        .command(cmd)?
+        .spawn()
+        .with_context(|| format!("can't start {:?}", cmd[0]));
     let mut children = match child {
         Ok(c) => [c],
         Err(e) => {
@@ -234,9 +272,16 @@ pub fn run_command(a: &SimArgs, timeout: Option<u64>, cmd: &[String]) -> Result<
 pub fn shell(a: &SimArgs) -> Result<u8> {
     let shell = std::env::var("SHELL").unwrap_or_else(|_| "/bin/sh".into());
     let s = Session::start(a)?;
-    eprintln!("metaroce: {} card(s): metaroce0..{}; `exit` ends them", a.cards, a.cards - 1);
+    eprintln!(
+        "metaroce: {} card(s): metaroce0..{}; `exit` ends them",
+        a.cards,
+        a.cards - 1
+    );
     // The shell owns the terminal: Ctrl-C is for what runs in it.
-    let mut child = s.command(&[shell])?.spawn().context("can't start the shell")?;
+    let mut child = s
+        .command(&[shell])?
+        .spawn()
+        .context("can't start the shell")?;
     let st = child.wait()?;
     let (r, dir) = s.finish()?;
     report::write_json(&dir, &r, &["shell".to_string()], None)?;

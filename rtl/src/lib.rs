@@ -6,29 +6,29 @@ macro_rules! comment {
     ($s:literal) => {};
 }
 
+pub mod acks;
+pub mod card;
 pub mod catalog;
 pub mod diff;
+pub mod doorbell;
+pub mod egress;
 pub mod emit;
-pub mod acks;
-pub mod prims;
-pub mod requester;
-pub mod readresp;
-pub mod responder;
+pub mod fetch;
+pub mod glue;
+pub mod hostport;
+pub mod ingress;
 /// Structs of every layout of `hdl-spec` (generated).
 #[path = "gen/layouts.rs"]
 pub mod layouts;
-pub mod types;
-pub mod hostport;
-pub mod ingress;
-pub mod egress;
+pub mod placement;
+pub mod prims;
+pub mod readresp;
+pub mod regs;
+pub mod requester;
+pub mod responder;
+pub mod rqfetch;
+pub mod sequencer;
+pub mod sqfetch;
 pub mod translate;
 pub mod txdma;
-pub mod doorbell;
-pub mod sequencer;
-pub mod fetch;
-pub mod sqfetch;
-pub mod rqfetch;
-pub mod placement;
-pub mod regs;
-pub mod glue;
-pub mod card;
+pub mod types;

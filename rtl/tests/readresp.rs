@@ -38,9 +38,24 @@ impl Bench {
     fn new(ready: f64, valid: f64) -> Self {
         let mut rng = Rng(3);
         Bench {
-            cfg: (0..8).map(|i| Cfg { state: 3, mtu: 1 + i % 5, pd: 5, ..Default::default() }).collect(),
+            cfg: (0..8)
+                .map(|i| Cfg {
+                    state: 3,
+                    mtu: 1 + i % 5,
+                    pd: 5,
+                    ..Default::default()
+                })
+                .collect(),
             mrs: (0..16)
-                .map(|i| Mr { valid: true, rr: true, variant: rng.below(256), pd: 5, va: rng.next() >> 8, len: 0x8000 + i, ..Default::default() })
+                .map(|i| Mr {
+                    valid: true,
+                    rr: true,
+                    variant: rng.below(256),
+                    pd: 5,
+                    va: rng.next() >> 8,
+                    len: 0x8000 + i,
+                    ..Default::default()
+                })
                 .collect(),
             rj: Feed::new("rj", valid),
             done: Feed::new("done", 0.3),
@@ -97,7 +112,12 @@ impl Bench {
                 self.sent[q].push_back(c);
                 self.order.push((t, q as u64));
                 if c.resp_end && self.egress || self.fault {
-                    self.done.q.push_back(TxDone { qp: c.qp, resp: true, resp_end: c.resp_end, fault: self.fault });
+                    self.done.q.push_back(TxDone {
+                        qp: c.qp,
+                        resp: true,
+                        resp_end: c.resp_end,
+                        fault: self.fault,
+                    });
                     self.fault = false;
                 }
             }
@@ -109,14 +129,27 @@ impl Bench {
         let q = self.probe[0];
         let (g, l) = (self.given[q], self.left[q]);
         if t > g.1 + 3 && t > l.1 + 4 && self.errs.is_empty() && self.ctls == 0 {
-            assert_eq!(s.out_u64("busy_rdata") == 1, g.0 != l.0, "busy of QP {q} in cycle {t}: {g:?} {l:?}");
+            assert_eq!(
+                s.out_u64("busy_rdata") == 1,
+                g.0 != l.0,
+                "busy of QP {q} in cycle {t}: {g:?} {l:?}"
+            );
         }
         self.probe = [self.probe[1], s.rng.below(8) as usize];
         s.set("busy_raddr", self.probe[1] as u64);
         s.set("lvl_raddr", self.probe[1] as u64);
-        s.set("cfg_rdata", raw(cfg_bits(&self.cfg[s.out_u64("cfg_raddr") as usize])));
-        s.set("mrc_rdata", raw(mr_bits(&self.mrs[s.out_u64("mrc_raddr") as usize % 16])));
-        let busy = !self.rj.q.is_empty() || !self.done.q.is_empty() || !self.ctl.q.is_empty() || s.out_u64("idle") == 0;
+        s.set(
+            "cfg_rdata",
+            raw(cfg_bits(&self.cfg[s.out_u64("cfg_raddr") as usize])),
+        );
+        s.set(
+            "mrc_rdata",
+            raw(mr_bits(&self.mrs[s.out_u64("mrc_raddr") as usize % 16])),
+        );
+        let busy = !self.rj.q.is_empty()
+            || !self.done.q.is_empty()
+            || !self.ctl.q.is_empty()
+            || s.out_u64("idle") == 0;
         self.quiet = if busy { 0 } else { self.quiet + 1 };
     }
 }
@@ -126,7 +159,8 @@ fn run(name: &str, cycles: usize, f: impl FnMut(&mut Stim)) {
         name,
         ReadResp::<3, 4, 7>::default,
         inputs!(
-            rst, rj_valid, rj_data, done_valid, done_data, ctl_valid, ctl_data, cfg_rdata, mrc_rdata, busy_raddr, lvl_raddr, tx_ready, err_ready
+            rst, rj_valid, rj_data, done_valid, done_data, ctl_valid, ctl_data, cfg_rdata,
+            mrc_rdata, busy_raddr, lvl_raddr, tx_ready, err_ready
         ),
     )
     .cycles(cycles)
@@ -146,14 +180,28 @@ fn packets(j: &ReadJob, mtu: u64) -> Vec<(u64, u64, u64, u64, u64, bool)> {
                 _ => 0x0E,
             };
             let len = (num(j.len) - i * mtu).min(mtu);
-            (op, (num(j.psn) + i) & 0xFF_FFFF, num(j.va) + i * mtu, len, 0x1F00_0000 | num(j.msn), i + 1 == n)
+            (
+                op,
+                (num(j.psn) + i) & 0xFF_FFFF,
+                num(j.va) + i * mtu,
+                len,
+                0x1F00_0000 | num(j.msn),
+                i + 1 == n,
+            )
         })
         .collect()
 }
 
 fn seen(c: &TxCmd) -> (u64, u64, u64, u64, u64, bool) {
     assert!(c.first && c.last && c.resp && c.len == c.seg_len);
-    (num(c.opcode), num(c.psn), num(c.seg_va), num(c.len), num(c.aeth), c.resp_end)
+    (
+        num(c.opcode),
+        num(c.psn),
+        num(c.seg_va),
+        num(c.len),
+        num(c.aeth),
+        c.resp_end,
+    )
 }
 
 fn random(name: &str, seed: u64, ready: f64) {
@@ -183,7 +231,12 @@ fn random(name: &str, seed: u64, ready: f64) {
         b.step(s);
         for q in 0..8 {
             while let Some(c) = b.sent[q].pop_front() {
-                assert_eq!(Some(seen(&c)), want[q].pop_front(), "QP {q} in cycle {}", s.cycle);
+                assert_eq!(
+                    Some(seen(&c)),
+                    want[q].pop_front(),
+                    "QP {q} in cycle {}",
+                    s.cycle
+                );
                 ok += 1;
             }
         }
@@ -234,7 +287,10 @@ fn round_robin_and_interval() {
     let t: Vec<usize> = b.order.iter().filter(|x| x.1 == 3).map(|x| x.0).collect();
     let long: Vec<usize> = b.order.iter().filter(|x| x.1 == 0).map(|x| x.0).collect();
     let ii = (t[7] - t[0]) as f64 / 7.0;
-    println!("II {ii} per single-packet READ, {} in a long one", long[30] - long[29]);
+    println!(
+        "II {ii} per single-packet READ, {} in a long one",
+        long[30] - long[29]
+    );
     assert!(ii <= 8.0 && long[30] - long[29] <= 6);
 }
 
@@ -272,9 +328,24 @@ fn drops() {
                 b.rj.q.push_back(b.job(4, 9, 0x8000, 3, &mut rng));
             }
             620 => {
-                b.ctl.q.push_back(QpCtl { op: ctl::RESET.into(), qp: 4.into(), psn: 0.into(), status: 0.into() });
-                b.ctl.q.push_back(QpCtl { op: ctl::FENCE.into(), qp: 4.into(), psn: 0.into(), status: 0.into() });
-                b.ctl.q.push_back(QpCtl { op: ctl::KICK.into(), qp: 4.into(), psn: 0.into(), status: 0.into() });
+                b.ctl.q.push_back(QpCtl {
+                    op: ctl::RESET.into(),
+                    qp: 4.into(),
+                    psn: 0.into(),
+                    status: 0.into(),
+                });
+                b.ctl.q.push_back(QpCtl {
+                    op: ctl::FENCE.into(),
+                    qp: 4.into(),
+                    psn: 0.into(),
+                    status: 0.into(),
+                });
+                b.ctl.q.push_back(QpCtl {
+                    op: ctl::KICK.into(),
+                    qp: 4.into(),
+                    psn: 0.into(),
+                    status: 0.into(),
+                });
             }
             800 => {
                 marks.push((b.order.len(), b.errs.clone()));
@@ -296,7 +367,14 @@ fn drops() {
     assert!(count(3) < 4);
     assert_eq!((b.ctls, b.fences), (3, 1));
     assert!(count(4) > 1 && count(4) < 9, "{}", count(4));
-    assert_eq!(b.order[b.order.len() - 2..].iter().map(|x| x.1).collect::<Vec<_>>(), [4, 0], "live again");
+    assert_eq!(
+        b.order[b.order.len() - 2..]
+            .iter()
+            .map(|x| x.1)
+            .collect::<Vec<_>>(),
+        [4, 0],
+        "live again"
+    );
     assert!(b.quiet > 100);
 }
 
@@ -304,9 +382,23 @@ fn drops() {
 #[test]
 fn refuses() {
     let mut b = Bench::new(1.0, 1.0);
-    b.mrs[3] = Mr { valid: true, rr: true, variant: 7, pd: 5, va: 0x1000, len: 0x1000, ..Default::default() };
-    b.mrs[4] = Mr { pd: 6, ..b.mrs[3].clone() };
-    b.mrs[5] = Mr { rr: false, ..b.mrs[3].clone() };
+    b.mrs[3] = Mr {
+        valid: true,
+        rr: true,
+        variant: 7,
+        pd: 5,
+        va: 0x1000,
+        len: 0x1000,
+        ..Default::default()
+    };
+    b.mrs[4] = Mr {
+        pd: 6,
+        ..b.mrs[3].clone()
+    };
+    b.mrs[5] = Mr {
+        rr: false,
+        ..b.mrs[3].clone()
+    };
     let job = |qp: u64, va: u64, len: u64, rkey: u64| ReadJob {
         qp: qp.into(),
         psn: 1.into(),
@@ -318,7 +410,8 @@ fn refuses() {
     };
     run("readresp_refuse", 200, |s| {
         if s.cycle == 5 {
-            b.rj.q.push_back(job(0, 0xFFFF_FFFF_FFFF_FC00, 0x400, 0x307));
+            b.rj.q
+                .push_back(job(0, 0xFFFF_FFFF_FFFF_FC00, 0x400, 0x307));
             b.rj.q.push_back(job(1, 0xFFF, 1, 0x307));
             b.rj.q.push_back(job(2, 0x1001, 0x1000, 0x307));
             b.rj.q.push_back(job(3, 0x1000, 1, 0x407));
@@ -361,5 +454,8 @@ fn full_ring() {
     });
     // the first is in the output register
     assert_eq!(lvl, 15);
-    assert_eq!(b.sent[1].iter().map(|c| num(c.psn)).collect::<Vec<_>>(), (0..16).collect::<Vec<_>>());
+    assert_eq!(
+        b.sent[1].iter().map(|c| num(c.psn)).collect::<Vec<_>>(),
+        (0..16).collect::<Vec<_>>()
+    );
 }

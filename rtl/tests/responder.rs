@@ -15,8 +15,25 @@ fn run(name: &str, cycles: usize, f: impl FnMut(&mut Stim)) {
         name,
         Responder::<3, 4, 2>::default,
         inputs!(
-            rst, rx_valid, rx_data, ctl_valid, ctl_data, notify_valid, notify_data, cfg_rdata, av_rdata, mrc_rdata, slot_rdata, pi_rdata, avail_rdata,
-            lvl_rdata, pl_ready, ack_ready, rj_ready, rqfree_ready, err_ready
+            rst,
+            rx_valid,
+            rx_data,
+            ctl_valid,
+            ctl_data,
+            notify_valid,
+            notify_data,
+            cfg_rdata,
+            av_rdata,
+            mrc_rdata,
+            slot_rdata,
+            pi_rdata,
+            avail_rdata,
+            lvl_rdata,
+            pl_ready,
+            ack_ready,
+            rj_ready,
+            rqfree_ready,
+            err_ready
         ),
     )
     .cycles(cycles)
@@ -25,7 +42,12 @@ fn run(name: &str, cycles: usize, f: impl FnMut(&mut Stim)) {
 }
 
 fn order(op: u64, qp: u64, psn: u64) -> QpCtl {
-    QpCtl { op: op.into(), qp: qp.into(), psn: psn.into(), status: 0.into() }
+    QpCtl {
+        op: op.into(),
+        qp: qp.into(),
+        psn: psn.into(),
+        status: 0.into(),
+    }
 }
 
 /// The peer of one QP: makes messages, remembers every packet, goes back when told.
@@ -49,7 +71,11 @@ fn tables(b: &mut Bench, rng: &mut Rng) {
             rr: i % 2 == 1,
             variant: rng.below(256),
             pd: if i == 7 { 9 } else { 5 },
-            va: if top { u64::MAX - len + 1 } else { rng.next() >> rng.below(20) & !0 >> 1 },
+            va: if top {
+                u64::MAX - len + 1
+            } else {
+                rng.next() >> rng.below(20) & !0 >> 1
+            },
             len,
         };
     }
@@ -75,7 +101,11 @@ fn configure(q: &mut Qp, rng: &mut Rng) {
 fn range(mrs: &[Mr], m: usize, len: u64, rng: &mut Rng) -> (u64, u64) {
     let r = &mrs[m];
     let slack = r.len.saturating_sub(len);
-    let mut va = r.va.wrapping_add(if rng.p(0.3) { slack } else { rng.below(slack + 1) });
+    let mut va = r.va.wrapping_add(if rng.p(0.3) {
+        slack
+    } else {
+        rng.below(slack + 1)
+    });
     let mut key = (m as u64) << 8 | r.variant;
     if rng.p(0.01) {
         va = va.wrapping_add(slack + 1);
@@ -89,7 +119,11 @@ fn post(q: &mut Qp, mrs: &[Mr], rng: &mut Rng) {
     while (q.pi.wrapping_sub(q.ci)) & 0xFFFF < 4 && !rng.p(0.2) {
         let w = std::array::from_fn(|_| {
             let len = *[0, 1, 300, 5000, 16384].get(rng.below(5) as usize).unwrap();
-            let m = if rng.p(0.02) { rng.below(16) as usize } else { 1 + rng.below(6) as usize };
+            let m = if rng.p(0.02) {
+                rng.below(16) as usize
+            } else {
+                1 + rng.below(6) as usize
+            };
             let (va, key) = range(mrs, m, len, rng);
             (va, len, key)
         });
@@ -100,12 +134,24 @@ fn post(q: &mut Qp, mrs: &[Mr], rng: &mut Rng) {
 
 impl Peer {
     fn new(psn: u64) -> Self {
-        Peer { hist: vec![], psns: vec![], pos: 0, next_psn: psn, left: None }
+        Peer {
+            hist: vec![],
+            psns: vec![],
+            pos: 0,
+            next_psn: psn,
+            left: None,
+        }
     }
     /// Append the next packet of the message at hand, or start a message.
     fn make(&mut self, q: &Qp, mrs: &[Mr], rng: &mut Rng) {
         let mtu = 128 << q.cfg.mtu;
-        let mut p = Pkt { qpn: q.cfg.tag << LOG_QP | q.idx, psn: self.next_psn, imm: rng.next() & 0xFFFF_FFFF, sip: q.cfg.dip, ..Default::default() };
+        let mut p = Pkt {
+            qpn: q.cfg.tag << LOG_QP | q.idx,
+            psn: self.next_psn,
+            imm: rng.next() & 0xFFFF_FFFF,
+            sip: q.cfg.dip,
+            ..Default::default()
+        };
         p.se = rng.p(0.3);
         p.ackreq = rng.p(0.5);
         p.ce = rng.p(0.1);
@@ -140,10 +186,18 @@ impl Peer {
             };
             if kind == 2 && first {
                 p.dlen = left;
-                let m = if rng.p(0.03) { rng.below(16) as usize } else { 2 * (1 + rng.below(7)) as usize };
+                let m = if rng.p(0.03) {
+                    rng.below(16) as usize
+                } else {
+                    2 * (1 + rng.below(7)) as usize
+                };
                 (p.va, p.rkey) = range(mrs, m, left, rng);
             }
-            self.left = if last { None } else { Some((kind, left - mtu, imm, false)) };
+            self.left = if last {
+                None
+            } else {
+                Some((kind, left - mtu, imm, false))
+            };
         }
         self.psns.push(self.next_psn);
         self.hist.push(p);
@@ -153,7 +207,11 @@ impl Peer {
 
 fn damage(p: &mut Pkt, rng: &mut Rng) {
     match rng.below(12) {
-        0 => p.op = *[0x11, 0x13, 0x14, 0x15, 0x16, 0x17, 0x1C, 0x1F].get(rng.below(8) as usize).unwrap(),
+        0 => {
+            p.op = *[0x11, 0x13, 0x14, 0x15, 0x16, 0x17, 0x1C, 0x1F]
+                .get(rng.below(8) as usize)
+                .unwrap()
+        }
         1 => p.op = rng.below(13) as u8,
         2 => p.op |= 0x20 << rng.below(3),
         3 => p.op = 0x81,
@@ -162,7 +220,13 @@ fn damage(p: &mut Pkt, rng: &mut Rng) {
         6 => p.psn = (p.psn + rng.next()) & M24,
         7 => p.len = (p.len + 1 + rng.below(3)) & 0x1FFF,
         8 => p.len = p.len.saturating_sub(1),
-        9 => p.dlen = if rng.p(0.5) { rng.below(1 << 32) } else { p.dlen + 1 },
+        9 => {
+            p.dlen = if rng.p(0.5) {
+                rng.below(1 << 32)
+            } else {
+                p.dlen + 1
+            }
+        }
         10 => p.rkey ^= 1 << rng.below(32),
         _ => p.va = p.va.wrapping_sub(1 << rng.below(64)),
     }
@@ -185,7 +249,11 @@ fn random(name: &str, seed: u64, cycles: usize, ready: f64, valid: f64) {
     tables(&mut b, &mut rng);
     for i in 0..8 {
         configure(&mut b.qps[i], &mut rng);
-        let psn = if i == 0 { 0xFF_FFF0 } else { rng.below(1 << 24) };
+        let psn = if i == 0 {
+            0xFF_FFF0
+        } else {
+            rng.below(1 << 24)
+        };
         b.qps[i].start(psn);
         b.ctl.q.push_back(order(ctl::START, i as u64, psn));
         peers.push(Peer::new(psn));
@@ -194,7 +262,13 @@ fn random(name: &str, seed: u64, cycles: usize, ready: f64, valid: f64) {
     let mut slot = 0;
     run(name, cycles, |s| {
         if b.quiet() {
-            for (t, n) in stats.iter_mut().zip([want.jobs.len(), want.acks.len(), want.reads.len(), want.frees.len(), want.errs.len()]) {
+            for (t, n) in stats.iter_mut().zip([
+                want.jobs.len(),
+                want.acks.len(),
+                want.reads.len(),
+                want.frees.len(),
+                want.errs.len(),
+            ]) {
                 *t += n;
             }
             compare(&mut b, &mut want, s.cycle);
@@ -214,7 +288,9 @@ fn random(name: &str, seed: u64, cycles: usize, ready: f64, valid: f64) {
                 }
                 2 => {
                     let i = rng.below(8) as usize;
-                    b.qps[i].lvl = *[0, 0, 0, 0, 1, 2, 3, 15, 16].get(rng.below(9) as usize).unwrap();
+                    b.qps[i].lvl = *[0, 0, 0, 0, 1, 2, 3, 15, 16]
+                        .get(rng.below(9) as usize)
+                        .unwrap();
                 }
                 _ => {
                     for _ in 0..1 + rng.below(12) {
@@ -226,7 +302,10 @@ fn random(name: &str, seed: u64, cycles: usize, ready: f64, valid: f64) {
                         let mut p = peer.hist[peer.pos].clone();
                         match rng.below(40) {
                             0 => peer.pos += 1, // lost
-                            1 | 2 => p = peer.hist[peer.pos.saturating_sub(rng.below(6) as usize)].clone(),
+                            1 | 2 => {
+                                p = peer.hist[peer.pos.saturating_sub(rng.below(6) as usize)]
+                                    .clone()
+                            }
                             3 => damage(&mut p, &mut rng),
                             _ => peer.pos += 1,
                         }
@@ -261,7 +340,10 @@ fn random(name: &str, seed: u64, cycles: usize, ready: f64, valid: f64) {
                         peers[i] = Peer::new(psn);
                     } else if q.cfg.state == 6 && q.ci != q.pi && b.ctl.q.is_empty() {
                         q.flush(LOG_QP, &mut want);
-                        b.notify.q.push_back(QpIdx { qp: (i as u64).into(), idx: q.pi.into() });
+                        b.notify.q.push_back(QpIdx {
+                            qp: (i as u64).into(),
+                            idx: q.pi.into(),
+                        });
                         break; // no order beside it: the sequence would be open
                     } else if rng.p(0.5) && !q.err {
                         if let Some(k) = peers[i].psns.iter().position(|p| *p == q.epsn) {
@@ -293,7 +375,16 @@ fn random_traffic_no_back_pressure() {
 fn plain() -> Bench {
     let mut b = Bench::new(1.0, 1.0);
     for m in 1..8 {
-        b.mrs[m] = Mr { valid: true, lw: true, rw: m % 2 == 0, rr: m % 2 == 1, variant: 9, pd: 5, va: 0x10_0000, len: 0x1_0000 };
+        b.mrs[m] = Mr {
+            valid: true,
+            lw: true,
+            rw: m % 2 == 0,
+            rr: m % 2 == 1,
+            variant: 9,
+            pd: 5,
+            va: 0x10_0000,
+            len: 0x1_0000,
+        };
     }
     b.mrs[6].pd = 6;
     b.mrs[4].lw = false;
@@ -308,7 +399,18 @@ fn plain() -> Bench {
 fn live(b: &mut Bench, i: usize) {
     let q = &mut b.qps[i];
     *q = Qp::new(i as u64);
-    q.cfg = Cfg { state: 3, tag: 0x77, mtu: 3, pd: 5, rcq: 33, acc_write: true, acc_read: true, min_rnr: 12, max_dest_rd: 4, ..Default::default() };
+    q.cfg = Cfg {
+        state: 3,
+        tag: 0x77,
+        mtu: 3,
+        pd: 5,
+        rcq: 33,
+        acc_write: true,
+        acc_read: true,
+        min_rnr: 12,
+        max_dest_rd: 4,
+        ..Default::default()
+    };
     q.rq = vec![[(0x10_0000, 8192, 0x209), (0, 0, 0), (0, 0, 0), (0, 0, 0)]; 4];
     q.pi = 4;
     q.start(100);
@@ -318,50 +420,264 @@ fn live(b: &mut Bench, i: usize) {
 }
 
 fn pkt(qp: u64, op: u8, psn: u64, len: u64) -> Pkt {
-    Pkt { op, qpn: 0x77 << LOG_QP | qp, psn, len, dlen: len, va: 0x10_0000, rkey: if op == 12 { 0x309 } else { 0x209 }, ackreq: true, ..Default::default() }
+    Pkt {
+        op,
+        qpn: 0x77 << LOG_QP | qp,
+        psn,
+        len,
+        dlen: len,
+        va: 0x10_0000,
+        rkey: if op == 12 { 0x309 } else { 0x209 },
+        ackreq: true,
+        ..Default::default()
+    }
 }
 
 /// One row per fault: packets, the syndromes that must answer them, and the error kind if the QP goes down.
 #[test]
 fn named_faults() {
-    let rd = |psn, va, dlen| Pkt { va, dlen, ..pkt(0, 12, psn, 0) };
+    let rd = |psn, va, dlen| Pkt {
+        va,
+        dlen,
+        ..pkt(0, 12, psn, 0)
+    };
     let rows: Vec<(&str, Vec<Pkt>, Vec<u64>, Option<u64>)> = vec![
         ("good WRITE", vec![pkt(0, 10, 100, 1024)], vec![0x1F], None),
-        ("A1 WRITE wraps", vec![Pkt { va: 0xFFFF_FFFF_FFFF_FC00, ..pkt(0, 10, 100, 0x400) }], vec![0x62], Some(2)),
-        ("A1 READ wraps", vec![rd(100, 0xFFFF_FFFF_FFFF_FC00, 0x400)], vec![0x62], Some(2)),
-        ("A1 at the top of memory", vec![Pkt { va: 0xFFFF_FFFF_FFFF_F900, rkey: 0x409, ..pkt(0, 10, 100, 0x400) }], vec![0x62], Some(2)),
-        ("top of memory, good", vec![Pkt { va: 0xFFFF_FFFF_FFFF_F800, rkey: 0x409, ..pkt(0, 10, 100, 0x400) }], vec![0x1F], None),
-        ("A1 duplicate READ is checked", vec![rd(100, 0x10_0000, 10), rd(100, 0x10_FFFF, 2)], vec![], None),
-        ("A6 other PD", vec![Pkt { rkey: 0x609, ..pkt(0, 10, 100, 4) }], vec![0x62], Some(2)),
-        ("A6 right missing", vec![Pkt { rkey: 0x309, ..pkt(0, 10, 100, 4) }], vec![0x62], Some(2)),
-        ("A7 old variant", vec![Pkt { rkey: 0x20A, ..pkt(0, 10, 100, 4) }], vec![0x62], Some(2)),
-        ("key index beyond the table", vec![Pkt { rkey: 0x1209, ..pkt(0, 10, 100, 4) }], vec![0x62], Some(2)),
-        ("zero-length WRITE needs no key", vec![Pkt { rkey: 0, ..pkt(0, 10, 100, 0) }], vec![0x1F], None),
-        ("A4 unsupported opcode", vec![pkt(0, 0x1D, 100, 0)], vec![0x61], Some(1)),
+        (
+            "A1 WRITE wraps",
+            vec![Pkt {
+                va: 0xFFFF_FFFF_FFFF_FC00,
+                ..pkt(0, 10, 100, 0x400)
+            }],
+            vec![0x62],
+            Some(2),
+        ),
+        (
+            "A1 READ wraps",
+            vec![rd(100, 0xFFFF_FFFF_FFFF_FC00, 0x400)],
+            vec![0x62],
+            Some(2),
+        ),
+        (
+            "A1 at the top of memory",
+            vec![Pkt {
+                va: 0xFFFF_FFFF_FFFF_F900,
+                rkey: 0x409,
+                ..pkt(0, 10, 100, 0x400)
+            }],
+            vec![0x62],
+            Some(2),
+        ),
+        (
+            "top of memory, good",
+            vec![Pkt {
+                va: 0xFFFF_FFFF_FFFF_F800,
+                rkey: 0x409,
+                ..pkt(0, 10, 100, 0x400)
+            }],
+            vec![0x1F],
+            None,
+        ),
+        (
+            "A1 duplicate READ is checked",
+            vec![rd(100, 0x10_0000, 10), rd(100, 0x10_FFFF, 2)],
+            vec![],
+            None,
+        ),
+        (
+            "A6 other PD",
+            vec![Pkt {
+                rkey: 0x609,
+                ..pkt(0, 10, 100, 4)
+            }],
+            vec![0x62],
+            Some(2),
+        ),
+        (
+            "A6 right missing",
+            vec![Pkt {
+                rkey: 0x309,
+                ..pkt(0, 10, 100, 4)
+            }],
+            vec![0x62],
+            Some(2),
+        ),
+        (
+            "A7 old variant",
+            vec![Pkt {
+                rkey: 0x20A,
+                ..pkt(0, 10, 100, 4)
+            }],
+            vec![0x62],
+            Some(2),
+        ),
+        (
+            "key index beyond the table",
+            vec![Pkt {
+                rkey: 0x1209,
+                ..pkt(0, 10, 100, 4)
+            }],
+            vec![0x62],
+            Some(2),
+        ),
+        (
+            "zero-length WRITE needs no key",
+            vec![Pkt {
+                rkey: 0,
+                ..pkt(0, 10, 100, 0)
+            }],
+            vec![0x1F],
+            None,
+        ),
+        (
+            "A4 unsupported opcode",
+            vec![pkt(0, 0x1D, 100, 0)],
+            vec![0x61],
+            Some(1),
+        ),
         ("atomic", vec![pkt(0, 0x13, 100, 0)], vec![0x61], Some(1)),
-        ("B6 Middle without First", vec![pkt(0, 7, 100, 1024)], vec![0x61], Some(1)),
-        ("B6 First inside a message", vec![pkt(0, 0, 100, 1024), pkt(0, 4, 101, 4)], vec![0x1F, 0x61], Some(1)),
-        ("B6 READ inside a message", vec![pkt(0, 0, 100, 1024), rd(101, 0x10_0000, 4)], vec![0x1F, 0x61], Some(1)),
-        ("B15 Only above MTU", vec![pkt(0, 10, 100, 1025)], vec![0x61], Some(1)),
-        ("B15 First below MTU", vec![Pkt { dlen: 2000, ..pkt(0, 6, 100, 1023) }], vec![0x61], Some(1)),
-        ("B15 Last empty", vec![pkt(0, 0, 100, 1024), pkt(0, 2, 101, 0)], vec![0x1F, 0x61], Some(1)),
-        ("B15 full Last", vec![Pkt { dlen: 2048, ..pkt(0, 6, 100, 1024) }, pkt(0, 8, 101, 1024)], vec![0x1F, 0x1F], None),
-        ("DMALen longer than the message", vec![Pkt { dlen: 2049, ..pkt(0, 6, 100, 1024) }, pkt(0, 8, 101, 1024)], vec![0x1F, 0x61], Some(1)),
-        ("DMALen shorter than the message", vec![Pkt { dlen: 1024, ..pkt(0, 6, 100, 1024) }], vec![0x61], Some(1)),
-        ("READ above 2^31", vec![rd(100, 0x10_0000, (1 << 31) + 1)], vec![0x61], Some(1)),
-        ("sequence NAK once", vec![pkt(0, 10, 101, 4), pkt(0, 10, 102, 4), pkt(0, 10, 100, 4), pkt(0, 10, 102, 4)], vec![0x60, 0x1F, 0x60], None),
-        ("duplicate is acknowledged again", vec![pkt(0, 10, 100, 4), pkt(0, 10, 100, 4)], vec![0x1F, 0x1F], None),
+        (
+            "B6 Middle without First",
+            vec![pkt(0, 7, 100, 1024)],
+            vec![0x61],
+            Some(1),
+        ),
+        (
+            "B6 First inside a message",
+            vec![pkt(0, 0, 100, 1024), pkt(0, 4, 101, 4)],
+            vec![0x1F, 0x61],
+            Some(1),
+        ),
+        (
+            "B6 READ inside a message",
+            vec![pkt(0, 0, 100, 1024), rd(101, 0x10_0000, 4)],
+            vec![0x1F, 0x61],
+            Some(1),
+        ),
+        (
+            "B15 Only above MTU",
+            vec![pkt(0, 10, 100, 1025)],
+            vec![0x61],
+            Some(1),
+        ),
+        (
+            "B15 First below MTU",
+            vec![Pkt {
+                dlen: 2000,
+                ..pkt(0, 6, 100, 1023)
+            }],
+            vec![0x61],
+            Some(1),
+        ),
+        (
+            "B15 Last empty",
+            vec![pkt(0, 0, 100, 1024), pkt(0, 2, 101, 0)],
+            vec![0x1F, 0x61],
+            Some(1),
+        ),
+        (
+            "B15 full Last",
+            vec![
+                Pkt {
+                    dlen: 2048,
+                    ..pkt(0, 6, 100, 1024)
+                },
+                pkt(0, 8, 101, 1024),
+            ],
+            vec![0x1F, 0x1F],
+            None,
+        ),
+        (
+            "DMALen longer than the message",
+            vec![
+                Pkt {
+                    dlen: 2049,
+                    ..pkt(0, 6, 100, 1024)
+                },
+                pkt(0, 8, 101, 1024),
+            ],
+            vec![0x1F, 0x61],
+            Some(1),
+        ),
+        (
+            "DMALen shorter than the message",
+            vec![Pkt {
+                dlen: 1024,
+                ..pkt(0, 6, 100, 1024)
+            }],
+            vec![0x61],
+            Some(1),
+        ),
+        (
+            "READ above 2^31",
+            vec![rd(100, 0x10_0000, (1 << 31) + 1)],
+            vec![0x61],
+            Some(1),
+        ),
+        (
+            "sequence NAK once",
+            vec![
+                pkt(0, 10, 101, 4),
+                pkt(0, 10, 102, 4),
+                pkt(0, 10, 100, 4),
+                pkt(0, 10, 102, 4),
+            ],
+            vec![0x60, 0x1F, 0x60],
+            None,
+        ),
+        (
+            "duplicate is acknowledged again",
+            vec![pkt(0, 10, 100, 4), pkt(0, 10, 100, 4)],
+            vec![0x1F, 0x1F],
+            None,
+        ),
         (
             "RNR, then silence until it comes again",
-            (0..7).map(|i| pkt(0, 4, 100 + i.min(5), 4)).chain([pkt(0, 4, 104, 4)]).collect(),
+            (0..7)
+                .map(|i| pkt(0, 4, 100 + i.min(5), 4))
+                .chain([pkt(0, 4, 104, 4)])
+                .collect(),
             vec![0x1F, 0x1F, 0x1F, 0x1F, 0x2C, 0x2C],
             None,
         ),
-        ("RNR before any effect of WRITE with immediate", (0..5).map(|i| pkt(0, 11, 100 + i, 4)).collect(), vec![0x1F, 0x1F, 0x1F, 0x1F, 0x2C], None),
-        ("D1 receive buffer too small", (0..9).map(|i| pkt(0, (i > 0) as u8, 100 + i, 1024)).collect(), vec![0x1F, 0x1F, 0x1F, 0x1F, 0x1F, 0x1F, 0x1F, 0x1F, 0x61], Some(1)),
-        ("wrong tag", vec![Pkt { qpn: 0x78 << LOG_QP, ..pkt(0, 10, 100, 4) }], vec![], None),
-        ("wrong source", vec![Pkt { sip: [1; 16], ..pkt(0, 10, 100, 4) }], vec![], None),
-        ("C14 UD opcode on RC", vec![pkt(0, 0x64, 100, 4)], vec![], None),
+        (
+            "RNR before any effect of WRITE with immediate",
+            (0..5).map(|i| pkt(0, 11, 100 + i, 4)).collect(),
+            vec![0x1F, 0x1F, 0x1F, 0x1F, 0x2C],
+            None,
+        ),
+        (
+            "D1 receive buffer too small",
+            (0..9)
+                .map(|i| pkt(0, (i > 0) as u8, 100 + i, 1024))
+                .collect(),
+            vec![0x1F, 0x1F, 0x1F, 0x1F, 0x1F, 0x1F, 0x1F, 0x1F, 0x61],
+            Some(1),
+        ),
+        (
+            "wrong tag",
+            vec![Pkt {
+                qpn: 0x78 << LOG_QP,
+                ..pkt(0, 10, 100, 4)
+            }],
+            vec![],
+            None,
+        ),
+        (
+            "wrong source",
+            vec![Pkt {
+                sip: [1; 16],
+                ..pkt(0, 10, 100, 4)
+            }],
+            vec![],
+            None,
+        ),
+        (
+            "C14 UD opcode on RC",
+            vec![pkt(0, 0x64, 100, 4)],
+            vec![],
+            None,
+        ),
         ("CNP", vec![pkt(0, 0x81, 0, 16)], vec![], None),
     ];
     let mut b = plain();
@@ -386,12 +702,25 @@ fn named_faults() {
         b.step(s);
         if k % 2 == 0 && k > 0 && k <= 2 * rows.len() && b.quiet() {
             let (name, _, syn, err) = &rows[k / 2 - 1];
-            assert_eq!(b.got.acks.iter().map(|a| a.2).collect::<Vec<_>>(), *syn, "{name}");
-            assert_eq!(b.got.errs.iter().map(|e| e.1).collect::<Vec<_>>(), err.iter().copied().collect::<Vec<_>>(), "{name}");
+            assert_eq!(
+                b.got.acks.iter().map(|a| a.2).collect::<Vec<_>>(),
+                *syn,
+                "{name}"
+            );
+            assert_eq!(
+                b.got.errs.iter().map(|e| e.1).collect::<Vec<_>>(),
+                err.iter().copied().collect::<Vec<_>>(),
+                "{name}"
+            );
             assert_eq!(b.got, want, "{name}");
         }
     });
-    assert!(k >= 2 * rows.len(), "only {} of {} rows ran", k / 2, rows.len());
+    assert!(
+        k >= 2 * rows.len(),
+        "only {} of {} rows ran",
+        k / 2,
+        rows.len()
+    );
 }
 
 /// Cycles per packet with all outputs ready.
@@ -400,13 +729,19 @@ fn initiation_intervals() {
     let mut b = plain();
     b.fetch_p = 1.0;
     let mut want = Effects::default();
-    let mut pkts = vec![Pkt { dlen: 10 * 1024, ..pkt(1, 6, 100, 1024) }];
+    let mut pkts = vec![Pkt {
+        dlen: 10 * 1024,
+        ..pkt(1, 6, 100, 1024)
+    }];
     pkts.extend((1..9).map(|i| pkt(1, 7, 100 + i, 1024)));
     pkts.push(pkt(1, 8, 109, 1024)); // 0..9 WRITE
     pkts.extend((0..4).map(|i| pkt(1, 4, 110 + i, 64))); // 10..13 SEND Only
     pkts.extend((0..4).map(|i| pkt(2, 11, 100 + i, 64))); // 14..17 WRITE Only with immediate
     pkts.extend((0..4).map(|i| pkt(3, 10, 100 + i, 64))); // 18..21 WRITE Only
-    pkts.extend((0..4).map(|i| Pkt { dlen: 64, ..pkt(4, 12, 100 + i, 0) })); // 22..25 READ
+    pkts.extend((0..4).map(|i| Pkt {
+        dlen: 64,
+        ..pkt(4, 12, 100 + i, 0)
+    })); // 22..25 READ
     pkts.push(pkt(5, 0x81, 0, 16));
     run("responder_ii", 400, |s| {
         if s.cycle == 100 {
@@ -420,7 +755,13 @@ fn initiation_intervals() {
     });
     assert_eq!(b.got, want);
     let ii = |a: usize, z: usize| (b.taken[z] - b.taken[a]) as f64 / (z - a) as f64;
-    for (name, a, z) in [("WRITE First..Last", 0, 9), ("SEND Only", 10, 13), ("WRITE Only with imm", 14, 17), ("WRITE Only", 18, 21), ("READ", 22, 25)] {
+    for (name, a, z) in [
+        ("WRITE First..Last", 0, 9),
+        ("SEND Only", 10, 13),
+        ("WRITE Only with imm", 14, 17),
+        ("WRITE Only", 18, 21),
+        ("READ", 22, 25),
+    ] {
         println!("II {name}: {} cycles", ii(a, z));
         assert!(ii(a, z) <= 8.0, "{name}");
     }
@@ -490,14 +831,31 @@ fn flush() {
             }
             200 => {
                 b.qps[1].pi = 6;
-                b.notify.q.push_back(QpIdx { qp: 1.into(), idx: 6.into() });
-                b.notify.q.push_back(QpIdx { qp: 2.into(), idx: 4.into() });
+                b.notify.q.push_back(QpIdx {
+                    qp: 1.into(),
+                    idx: 6.into(),
+                });
+                b.notify.q.push_back(QpIdx {
+                    qp: 2.into(),
+                    idx: 4.into(),
+                });
             }
             _ => {}
         }
         b.step(s);
     });
-    let cqes: Vec<(u64, u64)> = b.got.jobs.iter().filter_map(|j| if let Job::Cqe { index, status, .. } = j { Some((*index, *status)) } else { None }).collect();
+    let cqes: Vec<(u64, u64)> = b
+        .got
+        .jobs
+        .iter()
+        .filter_map(|j| {
+            if let Job::Cqe { index, status, .. } = j {
+                Some((*index, *status))
+            } else {
+                None
+            }
+        })
+        .collect();
     assert_eq!(cqes, (0..6).map(|i| (i, 5)).collect::<Vec<_>>());
     assert_eq!(b.got.ev[0], 1);
 }

@@ -121,15 +121,38 @@ fn ahead(a: u64, b: u64) -> bool {
 fn order(name: &str, seed: u64, ready: f64) {
     println!("seed {seed}");
     let mut rng = Rng(seed);
-    let cfg = Cfg { state: 3, tag: 0, mtu: 1, pd: 5, acc_write: true, acc_read: true, max_dest_rd: 16, ..Default::default() };
-    let mr = Mr { valid: true, rw: true, rr: true, variant: 9, pd: 5, va: 0x1000, len: 0x1_0000, ..Default::default() };
+    let cfg = Cfg {
+        state: 3,
+        tag: 0,
+        mtu: 1,
+        pd: 5,
+        acc_write: true,
+        acc_read: true,
+        max_dest_rd: 16,
+        ..Default::default()
+    };
+    let mr = Mr {
+        valid: true,
+        rw: true,
+        rr: true,
+        variant: 9,
+        pd: 5,
+        va: 0x1000,
+        len: 0x1_0000,
+        ..Default::default()
+    };
     let mut feed = Feed::new("rx", 0.8);
     let mut ctlq = Feed::new("ctl", 1.0);
     let mut done = Feed::<TxDone>::new("done", 1.0);
     let mut tx = Sink::new("tx", ready);
     let mut ak = Sink::new("ak", ready);
     for q in 0..4u64 {
-        ctlq.q.push_back(QpCtl { op: ctl::START.into(), qp: q.into(), psn: (0xFF_FFE0 + q).into(), status: 0.into() });
+        ctlq.q.push_back(QpCtl {
+            op: ctl::START.into(),
+            qp: q.into(),
+            psn: (0xFF_FFE0 + q).into(),
+            status: 0.into(),
+        });
     }
     let mut next = [0, 1, 2, 3].map(|q| 0xFF_FFE0 + q);
     let mut hist: Vec<Vec<Pkt>> = vec![vec![]; 4];
@@ -142,7 +165,10 @@ fn order(name: &str, seed: u64, ready: f64) {
     Diff::new(
         name,
         Three::<2, 4, 2, 6>::default,
-        inputs!(rst, rx_valid, rx_data, ctl_valid, ctl_data, done_valid, done_data, cfg, mr, tx_ready, ak_ready),
+        inputs!(
+            rst, rx_valid, rx_data, ctl_valid, ctl_data, done_valid, done_data, cfg, mr, tx_ready,
+            ak_ready
+        ),
     )
     .cycles(cycles)
     .stim(|s| {
@@ -168,8 +194,13 @@ fn order(name: &str, seed: u64, ready: f64) {
             };
             let n = if read { len.div_ceil(256).max(1) } else { 1 };
             match rng.below(12) {
-                0 if !hist[q].is_empty() => feed.q.push_back(rx(&hist[q][rng.below(hist[q].len() as u64) as usize])),
-                1 => feed.q.push_back(rx(&Pkt { psn: (next[q] + 3) & 0xFF_FFFF, ..p })),
+                0 if !hist[q].is_empty() => feed
+                    .q
+                    .push_back(rx(&hist[q][rng.below(hist[q].len() as u64) as usize])),
+                1 => feed.q.push_back(rx(&Pkt {
+                    psn: (next[q] + 3) & 0xFF_FFFF,
+                    ..p
+                })),
                 _ => {
                     feed.q.push_back(rx(&p));
                     next[q] = (next[q] + n) & 0xFF_FFFF;
@@ -192,15 +223,31 @@ fn order(name: &str, seed: u64, ready: f64) {
             if c.resp_end {
                 reads += 1;
                 let q = num(c.qp) as usize;
-                acked[q] = if ahead(num(c.psn), acked[q]) { num(c.psn) } else { acked[q] };
-                wire.push_back((s.cycle + 5 + rng.below(55) as usize, TxDone { qp: c.qp, resp: true, resp_end: true, fault: false }, num(c.psn)));
+                acked[q] = if ahead(num(c.psn), acked[q]) {
+                    num(c.psn)
+                } else {
+                    acked[q]
+                };
+                wire.push_back((
+                    s.cycle + 5 + rng.below(55) as usize,
+                    TxDone {
+                        qp: c.qp,
+                        resp: true,
+                        resp_end: true,
+                        fault: false,
+                    },
+                    num(c.psn),
+                ));
             }
         }
         while wire.front().is_some_and(|w| w.0 <= s.cycle) {
             let (_, d, psn) = wire.pop_front().unwrap();
             // READs of a QP leave in order; those that were dropped (gap, no room) never do
             let q = &mut open[num(d.qp) as usize];
-            if let Some(k) = q.iter().position(|p| (psn.wrapping_sub(*p) & 0xFF_FFFF) < 3) {
+            if let Some(k) = q
+                .iter()
+                .position(|p| (psn.wrapping_sub(*p) & 0xFF_FFFF) < 3)
+            {
                 q.drain(..=k);
             }
             done.q.push_back(d);
@@ -216,14 +263,23 @@ fn order(name: &str, seed: u64, ready: f64) {
             acked[q] = if ahead(p, acked[q]) { p } else { acked[q] };
             // no READ response job at or before this PSN is still to leave, except repeats of earlier ones
             let late: Vec<_> = wire.iter().filter(|w| num(w.1.qp) as usize == q).collect();
-            assert!(late.is_empty(), "cycle {}: ACK {:x} of QP {q} before READ responses {late:x?}", s.cycle, num(a.psn));
+            assert!(
+                late.is_empty(),
+                "cycle {}: ACK {:x} of QP {q} before READ responses {late:x?}",
+                s.cycle,
+                num(a.psn)
+            );
         }
     })
     .run();
     println!("{acks} ACKs, {naks} NAKs, {reads} READs");
     assert!(acks > 30 && naks > 2 && reads > 20);
     for q in 0..4 {
-        assert_eq!(acked[q], (next[q] - 1) & 0xFF_FFFF, "QP {q}: all is acknowledged in the end");
+        assert_eq!(
+            acked[q],
+            (next[q] - 1) & 0xFF_FFFF,
+            "QP {q}: all is acknowledged in the end"
+        );
     }
 }
 
@@ -240,7 +296,13 @@ fn acks_stay_behind_reads_back_pressure() {
 fn lint<U: Block>(name: &str, mut u: U) {
     let dir = std::env::temp_dir().join(format!("rsp-lint-{}", std::process::id()));
     let file = write_verilog(&dir, name, &mut u).unwrap();
-    let o = std::process::Command::new(diff::verilator()).arg("--lint-only").args(diff::LINT).args(["--top-module", name]).arg(&file).output().unwrap();
+    let o = std::process::Command::new(diff::verilator())
+        .arg("--lint-only")
+        .args(diff::LINT)
+        .args(["--top-module", name])
+        .arg(&file)
+        .output()
+        .unwrap();
     let text = String::from_utf8_lossy(&o.stderr).to_string();
     assert!(o.status.success(), "{name}: {text}");
     let _ = std::fs::remove_dir_all(dir);

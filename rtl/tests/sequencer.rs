@@ -639,7 +639,9 @@ fn values_and_query() {
     // limits that are legal
     let mut c = modify_block(&mut b, qpn, 2, 0, TO_RTR);
     f::max_dest_rd.put(&mut c, MAX_RD);
+    let t = b.t;
     b.run(1, &c).unwrap();
+    println!("MODIFY_QP to RTR: {} cycles, doorbell to answer", b.t - t);
     bad(
         &mut b,
         3,

@@ -54,8 +54,18 @@ fn wire_bytes(f: &Flow) -> u64 {
 
 /// Runs a flow and measures the middle part of it (the first and the last eighth are warm-up and drain).
 pub fn throughput(f: &Flow, host: HostPortConfig, seed: u64) -> Throughput {
-    let cfg = SimConfig { cards: 2, host, fabric: FabricConfig { seed, ..FabricConfig::default() } };
-    let conn = Conn { mtu: f.mtu, ..Conn::default() };
+    let cfg = SimConfig {
+        cards: 2,
+        host,
+        fabric: FabricConfig {
+            seed,
+            ..FabricConfig::default()
+        },
+    };
+    let conn = Conn {
+        mtu: f.mtu,
+        ..Conn::default()
+    };
     let span = (f.bytes as u64).max(64).next_multiple_of(4096) * f.depth as u64;
     let mut p = Pair::new(&cfg, f.qps, span * f.qps as u64, &conn);
     let ends = if f.both_ways { 2 } else { 1 };
@@ -76,14 +86,22 @@ pub fn throughput(f: &Flow, host: HostPortConfig, seed: u64) -> Throughput {
     let t0 = p.sim.nodes[0].cycles;
     while (0..ends).any(|e| done[e] < f.messages) {
         p.sim.step_or_skip();
-        assert!(p.sim.nodes[0].cycles - t0 < limit, "{f:?} does not finish; counters {:?}", p.counters());
+        assert!(
+            p.sim.nodes[0].cycles - t0 < limit,
+            "{f:?} does not finish; counters {:?}",
+            p.counters()
+        );
         for e in 0..ends {
             while let Some(c) = p.poll(e) {
                 assert_eq!(c.status, 0, "completion error in a bench");
                 done[e] += 1;
                 times[e].push(p.sim.now_ps());
                 if posted[e] < f.messages {
-                    let q = p.ends[e].qps.iter().position(|q| q.qpn == c.qpn).expect("one of ours");
+                    let q = p.ends[e]
+                        .qps
+                        .iter()
+                        .position(|q| q.qpn == c.qpn)
+                        .expect("one of ours");
                     stage(&mut p, f, e, q, posted[e], span);
                     posted[e] += 1;
                     let end = &p.ends[e];
@@ -102,8 +120,20 @@ pub fn throughput(f: &Flow, host: HostPortConfig, seed: u64) -> Throughput {
     }
     let line = cfg.fabric.rate_mbps as f64 / 1000.0;
     let limit_gbps = line * f.bytes as f64 / wire_bytes(f) as f64;
-    let retransmits = p.counters().iter().flatten().filter(|(n, _)| *n == "tx_retransmits").map(|(_, v)| v).sum();
-    Throughput { gbps, of_limit: 100.0 * gbps / limit_gbps, limit_gbps, messages_per_s: rate, retransmits }
+    let retransmits = p
+        .counters()
+        .iter()
+        .flatten()
+        .filter(|(n, _)| *n == "tx_retransmits")
+        .map(|(_, v)| v)
+        .sum();
+    Throughput {
+        gbps,
+        of_limit: 100.0 * gbps / limit_gbps,
+        limit_gbps,
+        messages_per_s: rate,
+        retransmits,
+    }
 }
 
 fn stage(p: &mut Pair, f: &Flow, e: usize, q: usize, n: usize, span: u64) {
@@ -124,8 +154,16 @@ pub struct Latency {
 }
 
 pub fn write_latency(bytes: u32) -> Latency {
-    let host = HostPortConfig { read_ns: 0, spread_ns: 0, mbps: 0 };
-    let cfg = SimConfig { cards: 2, host, fabric: FabricConfig::default() };
+    let host = HostPortConfig {
+        read_ns: 0,
+        spread_ns: 0,
+        mbps: 0,
+    };
+    let cfg = SimConfig {
+        cards: 2,
+        host,
+        fabric: FabricConfig::default(),
+    };
     let mut p = Pair::new(&cfg, 1, 1 << 20, &Conn::default());
     let wr = p.rdma(0, op::WRITE, 0, 0, bytes);
     // The first fills the translation caches.
@@ -137,13 +175,27 @@ pub fn write_latency(bytes: u32) -> Latency {
         p.wait(0, 100_000);
     }
     let (a, b) = (p.sim.nodes[0].marks, p.sim.nodes[1].marks);
-    Latency { doorbell_to_wire: a.first_tx - a.doorbell, wire_to_memory: b.first_write - b.last_rx }
+    Latency {
+        doorbell_to_wire: a.first_tx - a.doorbell,
+        wire_to_memory: b.first_write - b.last_rx,
+    }
 }
 
 /// Steps two cards under full load and measures this machine: (cycles of both cards in step, wall seconds).
 pub fn speed(cycles: u64) -> (u64, f64) {
-    let f = Flow { op: op::WRITE, bytes: 65_536, qps: 1, depth: 8, mtu: 5, both_ways: true, messages: usize::MAX };
-    let cfg = SimConfig { cards: 2, ..SimConfig::default() };
+    let f = Flow {
+        op: op::WRITE,
+        bytes: 65_536,
+        qps: 1,
+        depth: 8,
+        mtu: 5,
+        both_ways: true,
+        messages: usize::MAX,
+    };
+    let cfg = SimConfig {
+        cards: 2,
+        ..SimConfig::default()
+    };
     let span = f.bytes as u64 * f.depth as u64;
     let mut p = Pair::new(&cfg, 1, span, &Conn::default());
     let mut n = [0usize; 2];

@@ -43,23 +43,39 @@ impl Arena {
             return Err(io::Error::last_os_error());
         }
         if st.st_size as u64 != arena::SIZE {
-            return Err(io::Error::other(format!("the arena is {} bytes, not {}", st.st_size, arena::SIZE)));
+            return Err(io::Error::other(format!(
+                "the arena is {} bytes, not {}",
+                st.st_size,
+                arena::SIZE
+            )));
         }
         // A client that shrinks its memfd later must not kill the simulator with SIGBUS.
         // SAFETY: fcntl on an open descriptor.
         let sealed = unsafe { libc::fcntl(fd.as_raw_fd(), libc::F_ADD_SEALS, libc::F_SEAL_SHRINK) };
         if sealed != 0 {
-            return Err(io::Error::other("the arena can't be sealed against shrinking (memfd without MFD_ALLOW_SEALING?)"));
+            return Err(io::Error::other(
+                "the arena can't be sealed against shrinking (memfd without MFD_ALLOW_SEALING?)",
+            ));
         }
         let prot = libc::PROT_READ | libc::PROT_WRITE;
         // SAFETY: a fresh shared mapping of the whole file.
         let p = unsafe {
-            libc::mmap(ptr::null_mut(), arena::SIZE as usize, prot, libc::MAP_SHARED | libc::MAP_NORESERVE, fd.as_raw_fd(), 0)
+            libc::mmap(
+                ptr::null_mut(),
+                arena::SIZE as usize,
+                prot,
+                libc::MAP_SHARED | libc::MAP_NORESERVE,
+                fd.as_raw_fd(),
+                0,
+            )
         };
         if p == libc::MAP_FAILED {
             return Err(io::Error::last_os_error());
         }
-        Ok(Arena { ptr: p.cast(), base })
+        Ok(Arena {
+            ptr: p.cast(),
+            base,
+        })
     }
     fn offset(&self, addr: u64, len: usize) -> Option<usize> {
         let off = addr.checked_sub(self.base)?;
@@ -84,7 +100,8 @@ impl Arena {
             // SAFETY: the range was checked by `offset`.
             unsafe { ptr::copy_nonoverlapping(data.as_ptr(), self.ptr.add(off), n - 8) };
             let last = u64::from_le_bytes(data[n - 8..].try_into().expect("eight bytes"));
-            self.u64((off + n - 8) as u64).store(last, Ordering::Release);
+            self.u64((off + n - 8) as u64)
+                .store(last, Ordering::Release);
         } else {
             // SAFETY: the range was checked by `offset`.
             unsafe { ptr::copy_nonoverlapping(data.as_ptr(), self.ptr.add(off), n) };
@@ -106,9 +123,15 @@ impl Arena {
         } else {
             data[..8].copy_from_slice(&self.u64(e + 24).load(Ordering::Relaxed).to_le_bytes());
         }
-        self.u64(e).store(t.wrapping_add(arena::DB_ENTRIES), Ordering::Release);
-        self.u64(arena::DB_TAIL).store(t.wrapping_add(1), Ordering::Release);
-        Some(MmioWrite { addr: addr.min(u32::MAX as u64) as u32, len: len.min(255) as u8, data })
+        self.u64(e)
+            .store(t.wrapping_add(arena::DB_ENTRIES), Ordering::Release);
+        self.u64(arena::DB_TAIL)
+            .store(t.wrapping_add(1), Ordering::Release);
+        Some(MmioWrite {
+            addr: addr.min(u32::MAX as u64) as u32,
+            len: len.min(255) as u8,
+            data,
+        })
     }
 }
 
@@ -146,7 +169,14 @@ pub struct Client {
 }
 
 impl Client {
-    pub fn new(pasid: u16, pid: i32, name: String, fd: OwnedFd, arena: Arena, allow_direct: bool) -> Client {
+    pub fn new(
+        pasid: u16,
+        pid: i32,
+        name: String,
+        fd: OwnedFd,
+        arena: Arena,
+        allow_direct: bool,
+    ) -> Client {
         let mut c = Client {
             pasid,
             pid,
@@ -180,14 +210,26 @@ impl Client {
         self.direct
     }
     fn vm_read(&self, addr: u64, out: &mut [u8]) -> bool {
-        let l = libc::iovec { iov_base: out.as_mut_ptr().cast(), iov_len: out.len() };
-        let r = libc::iovec { iov_base: addr as *mut _, iov_len: out.len() };
+        let l = libc::iovec {
+            iov_base: out.as_mut_ptr().cast(),
+            iov_len: out.len(),
+        };
+        let r = libc::iovec {
+            iov_base: addr as *mut _,
+            iov_len: out.len(),
+        };
         // SAFETY: the local buffer is ours; the remote address is only looked up by the kernel.
         unsafe { libc::process_vm_readv(self.pid, &l, 1, &r, 1, 0) == out.len() as isize }
     }
     fn vm_write(&self, addr: u64, data: &[u8]) -> bool {
-        let l = libc::iovec { iov_base: data.as_ptr() as *mut _, iov_len: data.len() };
-        let r = libc::iovec { iov_base: addr as *mut _, iov_len: data.len() };
+        let l = libc::iovec {
+            iov_base: data.as_ptr() as *mut _,
+            iov_len: data.len(),
+        };
+        let r = libc::iovec {
+            iov_base: addr as *mut _,
+            iov_len: data.len(),
+        };
         // SAFETY: as above; the kernel writes into the client, which asked for it by posting the work request.
         unsafe { libc::process_vm_writev(self.pid, &l, 1, &r, 1, 0) == data.len() as isize }
     }
@@ -198,7 +240,11 @@ impl Client {
             return;
         }
         let mut head = [0u8; HEAD_BYTES];
-        let len = if h.kind == Kind::Read { h.len } else { data.len() as u32 };
+        let len = if h.kind == Kind::Read {
+            h.len
+        } else {
+            data.len() as u32
+        };
         Head { len, ..*h }.emit(&mut head);
         let mut m = head.to_vec();
         m.extend_from_slice(data);
@@ -206,7 +252,12 @@ impl Client {
         loop {
             // SAFETY: buffer and length belong together.
             let n = unsafe {
-                libc::send(self.fd(), m.as_ptr().cast(), m.len(), libc::MSG_DONTWAIT | libc::MSG_NOSIGNAL)
+                libc::send(
+                    self.fd(),
+                    m.as_ptr().cast(),
+                    m.len(),
+                    libc::MSG_DONTWAIT | libc::MSG_NOSIGNAL,
+                )
             };
             if n == m.len() as isize {
                 return;
@@ -240,7 +291,14 @@ impl Client {
         let mut b = [0u8; MAX_MSG + 1];
         while self.dead.is_none() {
             // SAFETY: buffer and length belong together.
-            let n = unsafe { libc::recv(self.fd(), b.as_mut_ptr().cast(), b.len(), libc::MSG_DONTWAIT) };
+            let n = unsafe {
+                libc::recv(
+                    self.fd(),
+                    b.as_mut_ptr().cast(),
+                    b.len(),
+                    libc::MSG_DONTWAIT,
+                )
+            };
             if n < 0 {
                 match io::Error::last_os_error().raw_os_error() {
                     Some(libc::EAGAIN) => break,
@@ -258,7 +316,9 @@ impl Client {
             any = true;
             match Head::parse(&b[..n as usize]) {
                 Ok(h) => self.message(&h, &b[HEAD_BYTES..n as usize]),
-                Err(e) => self.die(format!("it sent something that is not a host-port message ({e:?}, {n} bytes)")),
+                Err(e) => self.die(format!(
+                    "it sent something that is not a host-port message ({e:?}, {n} bytes)"
+                )),
             }
         }
         any
@@ -267,7 +327,8 @@ impl Client {
     fn message(&mut self, h: &Head, data: &[u8]) {
         match h.kind {
             Kind::ReadDone => {
-                self.answers.insert(h.tag, (h.status == 0).then(|| data.to_vec()));
+                self.answers
+                    .insert(h.tag, (h.status == 0).then(|| data.to_vec()));
             }
             Kind::WriteDone => {
                 self.writes_out = self.writes_out.saturating_sub(1);
@@ -303,7 +364,15 @@ impl Client {
             let tag = self.next_tag;
             self.next_tag = self.next_tag.wrapping_add(1);
             self.writes_out += 1;
-            self.send(&Head { tag, addr, pasid: self.pasid as u32, ..Head::new(Kind::Write) }, &data);
+            self.send(
+                &Head {
+                    tag,
+                    addr,
+                    pasid: self.pasid as u32,
+                    ..Head::new(Kind::Write)
+                },
+                &data,
+            );
         }
     }
 
@@ -329,7 +398,9 @@ impl Client {
         // Deferred completions must not be overtaken, so payload behind them waits for nothing: it goes
         // to other memory, and its own completion queues up behind.
         match &mut self.gather {
-            Some((a, d)) if *a + d.len() as u64 == addr && d.len() + data.len() <= GATHER => d.extend_from_slice(data),
+            Some((a, d)) if *a + d.len() as u64 == addr && d.len() + data.len() <= GATHER => {
+                d.extend_from_slice(data)
+            }
             _ => {
                 self.flush();
                 self.gather = Some((addr, data.to_vec()));
@@ -357,7 +428,8 @@ impl Client {
             any = true;
             // Its own page only, as the host's page tables would have it.
             let page = self.pasid as u64 * regs::PAGE as u64;
-            let inside = w.addr as u64 >= page && w.addr as u64 + w.len as u64 <= page + regs::PAGE as u64;
+            let inside =
+                w.addr as u64 >= page && w.addr as u64 + w.len as u64 <= page + regs::PAGE as u64;
             if !inside || (w.len != 8 && w.len != 64) {
                 self.refused += 1;
                 continue;
@@ -368,7 +440,9 @@ impl Client {
     }
 
     pub fn set_sleeping(&self, v: bool) {
-        self.arena.u32(arena::SLEEPING).store(v as u32, Ordering::SeqCst);
+        self.arena
+            .u32(arena::SLEEPING)
+            .store(v as u32, Ordering::SeqCst);
         fence(Ordering::SeqCst);
     }
     /// Something of this client is still under way.
@@ -379,7 +453,11 @@ impl Client {
 
 /// poll(2) on one descriptor.
 pub fn wait(fd: RawFd, events: i16, ms: i32) {
-    let mut p = libc::pollfd { fd, events, revents: 0 };
+    let mut p = libc::pollfd {
+        fd,
+        events,
+        revents: 0,
+    };
     // SAFETY: one valid pollfd.
     unsafe { libc::poll(&mut p, 1, ms) };
 }
@@ -422,7 +500,13 @@ impl Memory for ClientMemory {
                         c.flush();
                         let tag = c.next_tag;
                         c.next_tag = c.next_tag.wrapping_add(1);
-                        let h = Head { tag, addr, len: len as u32, pasid: pasid as u32, ..Head::new(Kind::Read) };
+                        let h = Head {
+                            tag,
+                            addr,
+                            len: len as u32,
+                            pasid: pasid as u32,
+                            ..Head::new(Kind::Read)
+                        };
                         c.send(&h, &[]);
                         Reading::Agent { pasid, tag }
                     }
@@ -451,7 +535,10 @@ impl Memory for ClientMemory {
                         wait(c.fd(), libc::POLLIN, 100);
                     }
                     if start.elapsed() > AGENT_TIMEOUT {
-                        c.die(format!("it did not answer a read for {} s (stopped in a debugger?)", AGENT_TIMEOUT.as_secs()));
+                        c.die(format!(
+                            "it did not answer a read for {} s (stopped in a debugger?)",
+                            AGENT_TIMEOUT.as_secs()
+                        ));
                     }
                 }
             }

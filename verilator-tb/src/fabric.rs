@@ -40,7 +40,13 @@ pub struct FabricConfig {
 
 impl Default for FabricConfig {
     fn default() -> Self {
-        FabricConfig { rate_mbps: 100_000, delay_ns: 500, reorder_ns: 2_000, faults: Faults::default(), seed: 1 }
+        FabricConfig {
+            rate_mbps: 100_000,
+            delay_ns: 500,
+            reorder_ns: 2_000,
+            faults: Faults::default(),
+            seed: 1,
+        }
     }
 }
 
@@ -94,7 +100,11 @@ impl Fabric {
     /// Writes every frame that a card sends to a pcap file (nanosecond time stamps, card time).
     pub fn record(&mut self, path: &Path) -> anyhow::Result<()> {
         let f = BufWriter::new(File::create(path)?);
-        let h = PcapHeader { ts_resolution: pcap_file::TsResolution::NanoSecond, ..Default::default() };
+        let h = PcapHeader {
+            ts_resolution: pcap_file::TsResolution::NanoSecond,
+            endianness: pcap_file::Endianness::Little,
+            ..Default::default()
+        };
         self.pcap = Some(PcapWriter::with_header(f, h)?);
         Ok(())
     }
@@ -164,16 +174,28 @@ impl Fabric {
         if late {
             self.stats.reordered += 1;
             at += self.rng.below(self.cfg.reorder_ns + 1) * 1000;
-            out.push(Delivery { port, at_ps: at, frame: f.clone() });
+            out.push(Delivery {
+                port,
+                at_ps: at,
+                frame: f.clone(),
+            });
         } else {
             at = at.max(self.busy_ps[port]);
             self.busy_ps[port] = at + self.wire_ps(f.data.len());
-            out.push(Delivery { port, at_ps: at, frame: f.clone() });
+            out.push(Delivery {
+                port,
+                at_ps: at,
+                frame: f.clone(),
+            });
         }
         if dup {
             self.stats.duplicated += 1;
             let at = at + self.rng.below(self.cfg.reorder_ns + 1) * 1000;
-            out.push(Delivery { port, at_ps: at, frame: f });
+            out.push(Delivery {
+                port,
+                at_ps: at,
+                frame: f,
+            });
         }
     }
 

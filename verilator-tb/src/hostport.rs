@@ -22,7 +22,11 @@ pub struct HostPortConfig {
 
 impl Default for HostPortConfig {
     fn default() -> Self {
-        HostPortConfig { read_ns: 600, spread_ns: 150, mbps: 0 }
+        HostPortConfig {
+            read_ns: 600,
+            spread_ns: 150,
+            mbps: 0,
+        }
     }
 }
 
@@ -53,6 +57,9 @@ pub struct HostPortStats {
     pub payload_bytes: u64,
     pub first_payload_ps: u64,
     pub last_payload_ps: u64,
+    /// First bit of the first, last bit of the last received frame that carries work (has a stamp).
+    pub first_frame_ps: u64,
+    pub last_frame_ps: u64,
     /// Time between the first and the last payload write in which the cards had nothing to do.
     pub quiet_ps: u64,
     /// Most reads in flight.
@@ -93,7 +100,8 @@ impl LatencyLog {
     fn close(&mut self) {
         if let Some((s, last)) = self.open.take() {
             if self.samples.len() < 4_000_000 {
-                self.samples.push(last.saturating_sub(s).min(u32::MAX as u64) as u32);
+                self.samples
+                    .push(last.saturating_sub(s).min(u32::MAX as u64) as u32);
             }
         }
     }
@@ -174,7 +182,12 @@ impl HostPort {
             if let Some(k) = next {
                 let p = self.pending.remove(k).expect("index from the same queue");
                 let data = mem.finish_read(p.ticket);
-                self.sending = Some(Sending { tag: p.tag, data, lane: (p.addr % 64) as usize, at: 0 });
+                self.sending = Some(Sending {
+                    tag: p.tag,
+                    data,
+                    lane: (p.addr % 64) as usize,
+                    at: 0,
+                });
                 debug_assert!(p.len > 0);
             }
         }
@@ -201,7 +214,8 @@ impl HostPort {
         if last {
             self.sending = None;
         }
-        self.read_budget_ps = self.read_budget_ps.max(now_ps.saturating_sub(100_000)) + self.cost_ps(n);
+        self.read_budget_ps =
+            self.read_budget_ps.max(now_ps.saturating_sub(100_000)) + self.cost_ps(n);
     }
 
     /// Takes what the card put out in this cycle (with the ready inputs of `i`).
@@ -218,16 +232,34 @@ impl HostPort {
             self.stats.reads += 1;
             self.stats.read_bytes += len as u64;
             let ticket = mem.start_read(pasid, addr, len);
-            let extra = if self.cfg.spread_ns == 0 { 0 } else { self.rng.below(self.cfg.spread_ns + 1) };
+            let extra = if self.cfg.spread_ns == 0 {
+                0
+            } else {
+                self.rng.below(self.cfg.spread_ns + 1)
+            };
             let ready_ps = now_ps + (self.cfg.read_ns + extra) * 1000;
-            self.pending.push_back(Pending { ready_ps, tag, addr, len, ticket });
+            self.pending.push_back(Pending {
+                ready_ps,
+                tag,
+                addr,
+                len,
+                ticket,
+            });
             self.stats.max_reads = self.stats.max_reads.max(self.pending.len());
         }
         if o.wr_valid != 0 && i.wr_ready != 0 {
             let m = &o.wr_meta;
-            let (pasid, addr, len) = (bits(m, 0, 12) as u16, bits(m, 12, 64), bits(m, 76, 13) as usize);
+            let (pasid, addr, len) = (
+                bits(m, 0, 12) as u16,
+                bits(m, 12, 64),
+                bits(m, 76, 13) as usize,
+            );
             let (sop, eop, stamp) = (bits(m, 89, 1) == 1, bits(m, 90, 1) == 1, bits(m, 91, 48));
-            assert_eq!(sop, self.wr.is_empty(), "card bug: write framing at {addr:#x}");
+            assert_eq!(
+                sop,
+                self.wr.is_empty(),
+                "card bug: write framing at {addr:#x}"
+            );
             assert!(
                 len > 0 && (addr % 4096) as usize + len <= 4096,
                 "card bug: write of {len} bytes at {addr:#x} crosses 4 KiB"
@@ -236,8 +268,14 @@ impl HostPort {
             let lane = if sop { (addr % 64) as usize } else { 0 };
             let n = (64 - lane).min(len - self.wr.len());
             self.wr.extend_from_slice(&word[lane..lane + n]);
-            assert_eq!(eop, self.wr.len() == len, "card bug: write of {len} bytes at {addr:#x} ends at {}", self.wr.len());
-            self.write_budget_ps = self.write_budget_ps.max(now_ps.saturating_sub(100_000)) + self.cost_ps(n);
+            assert_eq!(
+                eop,
+                self.wr.len() == len,
+                "card bug: write of {len} bytes at {addr:#x} ends at {}",
+                self.wr.len()
+            );
+            self.write_budget_ps =
+                self.write_budget_ps.max(now_ps.saturating_sub(100_000)) + self.cost_ps(n);
             if eop {
                 self.stats.writes += 1;
                 self.stats.write_bytes += len as u64;

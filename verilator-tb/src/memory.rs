@@ -59,13 +59,18 @@ impl FlatMemory {
             let a = addr + at as u64;
             let off = (a % PAGE) as usize;
             let n = (PAGE as usize - off).min(data.len() - at);
-            let p = self.pages.entry((pasid, a / PAGE)).or_insert_with(|| Box::new([0; PAGE as usize]));
+            let p = self
+                .pages
+                .entry((pasid, a / PAGE))
+                .or_insert_with(|| Box::new([0; PAGE as usize]));
             p[off..off + n].copy_from_slice(&data[at..at + n]);
             at += n;
         }
     }
     fn hole(&self, pasid: u16, addr: u64, len: u64) -> bool {
-        self.holes.iter().any(|(p, a, l)| *p == pasid && addr < a + l && *a < addr + len)
+        self.holes
+            .iter()
+            .any(|(p, a, l)| *p == pasid && addr < a + l && *a < addr + len)
     }
 }
 

@@ -75,11 +75,22 @@ pub struct Node {
     rx: Option<Arriving>,
     pub marks: Marks,
     pub tx_frames: u64,
+    /// Cycles since the card last said that it is busy or was given something: `idle` is registered in places.
+    settled: u32,
 }
+
+/// Quiet cycles after which `idle` counts.
+const SETTLE: u32 = 4;
 
 impl Node {
     /// Resets a card clocked at `clock_khz`.
-    pub fn new(clock_khz: u32, rate_mbps: u64, host: HostPortConfig, seed: u64, mem: Box<dyn Memory>) -> Node {
+    pub fn new(
+        clock_khz: u32,
+        rate_mbps: u64,
+        host: HostPortConfig,
+        seed: u64,
+        mem: Box<dyn Memory>,
+    ) -> Node {
         let mut n = Node {
             card: Card::new(),
             i: In::default(),
@@ -98,6 +109,7 @@ impl Node {
             rx: None,
             marks: Marks::default(),
             tx_frames: 0,
+            settled: 0,
         };
         n.i.rst = 1;
         for _ in 0..8 {
@@ -121,7 +133,7 @@ impl Node {
 
     /// Nothing is going on: only a timer, a frame from the wire, or the host can wake the card.
     pub fn idle(&self) -> bool {
-        self.o.idle != 0
+        self.settled >= SETTLE
             && self.host.idle()
             && self.mmio.is_empty()
             && self.tx.is_none()
@@ -131,7 +143,8 @@ impl Node {
     /// Time of the next thing that will happen by itself, ps.
     pub fn next_event_ps(&self) -> Option<u64> {
         // All ones: no timer runs.
-        let timer = (self.o.deadline_valid != 0 && self.o.deadline != NOW_MASK).then(|| self.o.deadline * 1000);
+        let timer = (self.o.deadline_valid != 0 && self.o.deadline != NOW_MASK)
+            .then(|| self.o.deadline * 1000);
         let frame = self.inbox.front().map(|(t, _)| *t);
         match (timer, frame) {
             (Some(a), Some(b)) => Some(a.min(b)),
@@ -156,7 +169,20 @@ impl Node {
             match self.inbox.front() {
                 Some((t, _)) if *t <= self.now_ps => {
                     let (at_ps, frame) = self.inbox.pop_front().expect("just looked");
-                    self.rx = Some(Arriving { frame, at_ps, pos: 0 });
+                    if frame.stamp != 0 {
+                        // Goodput is measured on the wire: from the first bit of the first frame that carries work.
+                        let end = at_ps + self.wire_ps(frame.data.len());
+                        let st = &mut self.host.stats;
+                        if st.first_frame_ps == 0 {
+                            st.first_frame_ps = at_ps;
+                        }
+                        st.last_frame_ps = st.last_frame_ps.max(end);
+                    }
+                    self.rx = Some(Arriving {
+                        frame,
+                        at_ps,
+                        pos: 0,
+                    });
                 }
                 _ => return,
             }
@@ -189,15 +215,23 @@ impl Node {
             return;
         }
         let m = &self.o.tx_meta;
-        let (empty, sop, eop, stamp) =
-            (bits(m, 0, 6) as usize, bits(m, 6, 1) == 1, bits(m, 7, 1) == 1, bits(m, 8, 48));
+        let (empty, sop, eop, stamp) = (
+            bits(m, 0, 6) as usize,
+            bits(m, 6, 1) == 1,
+            bits(m, 7, 1) == 1,
+            bits(m, 8, 48),
+        );
         assert_eq!(sop, self.tx.is_none(), "card bug: transmit framing");
         if sop {
             if self.marks.first_tx == 0 {
                 self.marks.first_tx = self.cycles;
             }
             let start = self.now_ps.max(self.tx_busy_ps);
-            self.tx = Some(Frame { data: Vec::with_capacity(4224), stamp: 0, start_ps: start });
+            self.tx = Some(Frame {
+                data: Vec::with_capacity(4224),
+                stamp: 0,
+                start_ps: start,
+            });
         }
         let f = self.tx.as_mut().expect("framing was checked");
         let n = if eop { 64 - empty } else { 64 };
@@ -233,6 +267,13 @@ impl Node {
             }
         }
         self.card.step(&self.i, &mut self.o);
+        let given =
+            self.i.mmio_wr_valid | self.i.rx_valid | self.i.hrd_valid | self.i.mmio_rd_valid;
+        self.settled = if self.o.idle != 0 && given == 0 {
+            self.settled + 1
+        } else {
+            0
+        };
         if self.i.mmio_wr_valid != 0 && self.o.mmio_wr_ready != 0 {
             let w = self.mmio.pop_front().expect("it was offered");
             if w.addr >= regs::PAGE && w.addr % regs::PAGE == regs::doorbell::SQ {
@@ -242,7 +283,8 @@ impl Node {
         }
         self.sample_tx();
         let before = self.host.stats.payload_bytes;
-        self.host.sample(self.now_ps, &self.i, &self.o, self.mem.as_mut());
+        self.host
+            .sample(self.now_ps, &self.i, &self.o, self.mem.as_mut());
         if self.host.stats.payload_bytes != before && self.marks.first_write == 0 {
             self.marks.first_write = self.cycles;
         }
@@ -274,7 +316,10 @@ impl Node {
             .map(|k| {
                 let a = regs::admin::COUNTERS + 8 * k as u32;
                 let lo = self.mmio_read(a) as u64;
-                (regs::COUNTERS[k].name, lo | (self.mmio_read(a + 4) as u64) << 32)
+                (
+                    regs::COUNTERS[k].name,
+                    lo | (self.mmio_read(a + 4) as u64) << 32,
+                )
             })
             .collect()
     }

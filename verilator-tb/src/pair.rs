@@ -34,9 +34,21 @@ impl Pair {
             let pd = host.alloc_pd(&mut sim);
             let cq = host.create_cq(&mut sim, 12);
             let buf = host.alloc(len + 8192, 4096);
-            let key = host.reg_mr(&mut sim, pd, buf, len + 8192, ALL_ACCESS).expect("REG_MR");
-            let qps = (0..qps).map(|_| host.create_qp(&mut sim, pd, &cq, &cq, 10, 8)).collect();
-            End { host, pd, cq, qps, buf, len, key }
+            let key = host
+                .reg_mr(&mut sim, pd, buf, len + 8192, ALL_ACCESS)
+                .expect("REG_MR");
+            let qps = (0..qps)
+                .map(|_| host.create_qp(&mut sim, pd, &cq, &cq, 10, 8))
+                .collect();
+            End {
+                host,
+                pd,
+                cq,
+                qps,
+                buf,
+                len,
+                key,
+            }
         });
         for k in 0..qps {
             let (qa, qb) = (ends[0].qps[k].qpn, ends[1].qps[k].qpn);
@@ -78,13 +90,21 @@ impl Pair {
             }
             self.sim.step_or_skip();
             let t = self.sim.nodes[0].cycles;
-            assert!(t - t0 < limit, "no completion on card {e} within {limit} cycles; counters {:?}", self.counters());
+            assert!(
+                t - t0 < limit,
+                "no completion on card {e} within {limit} cycles; counters {:?}",
+                self.counters()
+            );
         }
     }
 
     /// Non-zero counters of both cards.
     pub fn counters(&mut self) -> Vec<Vec<(&'static str, u64)>> {
-        self.sim.nodes.iter_mut().map(|n| n.counters().into_iter().filter(|(_, v)| *v != 0).collect()).collect()
+        self.sim
+            .nodes
+            .iter_mut()
+            .map(|n| n.counters().into_iter().filter(|(_, v)| *v != 0).collect())
+            .collect()
     }
 
     /// A WRITE or READ between the two buffers: `len` bytes from offset `lo` of `e` to (or from) offset `ro` of the peer.
@@ -95,7 +115,11 @@ impl Pair {
             signaled: true,
             remote_va: r.buf + ro,
             rkey: r.key,
-            sges: if len == 0 { vec![] } else { vec![(l.buf + lo, len, l.key)] },
+            sges: if len == 0 {
+                vec![]
+            } else {
+                vec![(l.buf + lo, len, l.key)]
+            },
             ..Wr::default()
         }
     }
@@ -104,10 +128,18 @@ impl Pair {
     pub fn send(&self, e: usize, lo: u64, len: u32, imm: Option<u32>) -> Wr {
         let l = &self.ends[e];
         Wr {
-            op: if imm.is_some() { op::SEND_IMM } else { op::SEND },
+            op: if imm.is_some() {
+                op::SEND_IMM
+            } else {
+                op::SEND
+            },
             signaled: true,
             imm: imm.unwrap_or(0),
-            sges: if len == 0 { vec![] } else { vec![(l.buf + lo, len, l.key)] },
+            sges: if len == 0 {
+                vec![]
+            } else {
+                vec![(l.buf + lo, len, l.key)]
+            },
             ..Wr::default()
         }
     }

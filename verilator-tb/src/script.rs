@@ -61,7 +61,17 @@ pub struct Conn {
 
 impl Default for Conn {
     fn default() -> Self {
-        Conn { mtu: 5, timeout: 14, retry_cnt: 7, rnr_retry: 7, min_rnr: 12, max_rd: 16, gid: 1, psn: 0, tclass: 2 }
+        Conn {
+            mtu: 5,
+            timeout: 14,
+            retry_cnt: 7,
+            rnr_retry: 7,
+            min_rnr: 12,
+            max_rd: 16,
+            gid: 1,
+            psn: 0,
+            tclass: 2,
+        }
     }
 }
 
@@ -96,8 +106,20 @@ const PAGE: u64 = 4096;
 impl Host {
     /// A process with PASID `pasid` (1..) on card `card`; creates its event queue.
     pub fn new(sim: &mut Sim, card: usize, pasid: u16) -> Host {
-        let eq = Ring { id: 0, base: 0, log: 8, ci: 0 };
-        let mut h = Host { card, pasid, next: 0x1_0000_0000, seq: 0, block: 0, eq };
+        let eq = Ring {
+            id: 0,
+            base: 0,
+            log: 8,
+            ci: 0,
+        };
+        let mut h = Host {
+            card,
+            pasid,
+            next: 0x1_0000_0000,
+            seq: 0,
+            block: 0,
+            eq,
+        };
         h.block = h.alloc(PAGE, PAGE);
         h.eq.base = h.alloc(64 << h.eq.log, PAGE);
         let (base, log) = (h.eq.base, h.eq.log as u64);
@@ -122,7 +144,13 @@ impl Host {
     }
 
     /// Runs a command to its end; Err = errno.
-    pub fn command(&mut self, sim: &mut Sim, op: u8, id: u32, fill: impl FnOnce(&mut [u8])) -> Result<Vec<u8>, u8> {
+    pub fn command(
+        &mut self,
+        sim: &mut Sim,
+        op: u8,
+        id: u32,
+        fill: impl FnOnce(&mut [u8]),
+    ) -> Result<Vec<u8>, u8> {
         let mut c = [0u8; cmd::CMD_BYTES];
         fill(&mut c);
         self.seq += 1;
@@ -134,7 +162,11 @@ impl Host {
         for k in 0..200_000u32 {
             sim.step();
             if k % 16 == 0 {
-                let r = sim.mem(self.card).peek_vec(self.pasid, self.block + cmd::RESP_OFFSET as u64, 64);
+                let r = sim.mem(self.card).peek_vec(
+                    self.pasid,
+                    self.block + cmd::RESP_OFFSET as u64,
+                    64,
+                );
                 if cmd::response::seq.get(&r) == self.seq as u64 {
                     return match cmd::response::status.get(&r) as u8 {
                         0 => Ok(r),
@@ -143,11 +175,17 @@ impl Host {
                 }
             }
         }
-        panic!("no answer to command {} ({op}) of PASID {}", cmd::op::TABLE[op as usize].name, self.pasid);
+        panic!(
+            "no answer to command {} ({op}) of PASID {}",
+            cmd::op::TABLE[op as usize].name,
+            self.pasid
+        );
     }
 
     pub fn alloc_pd(&mut self, sim: &mut Sim) -> u32 {
-        let r = self.command(sim, cmd::op::ALLOC_PD, 0, |_| {}).expect("ALLOC_PD");
+        let r = self
+            .command(sim, cmd::op::ALLOC_PD, 0, |_| {})
+            .expect("ALLOC_PD");
         cmd::response::id.get(&r) as u32
     }
 
@@ -159,15 +197,29 @@ impl Host {
                 cmd::create_cq::base.put(c, base);
             })
             .expect("CREATE_CQ");
-        Ring { id: cmd::response::id.get(&r) as u32, base, log, ci: 0 }
+        Ring {
+            id: cmd::response::id.get(&r) as u32,
+            base,
+            log,
+            ci: 0,
+        }
     }
 
     /// Registers memory; `access` as IBV_ACCESS_*. The page list is the identity.
-    pub fn reg_mr(&mut self, sim: &mut Sim, pd: u32, va: u64, len: u64, access: u64) -> Result<u32, u8> {
+    pub fn reg_mr(
+        &mut self,
+        sim: &mut Sim,
+        pd: u32,
+        va: u64,
+        len: u64,
+        access: u64,
+    ) -> Result<u32, u8> {
         let first = va / PAGE;
         let pages = (va + len.max(1)).div_ceil(PAGE) - first;
         let list = self.alloc(pages * 8, PAGE);
-        let bytes: Vec<u8> = (0..pages).flat_map(|k| ((first + k) * PAGE).to_le_bytes()).collect();
+        let bytes: Vec<u8> = (0..pages)
+            .flat_map(|k| ((first + k) * PAGE).to_le_bytes())
+            .collect();
         sim.mem(self.card).poke(self.pasid, list, &bytes);
         let r = self.command(sim, cmd::op::REG_MR, 0, |c| {
             cmd::reg_mr::pd.put(c, pd as u64);
@@ -180,7 +232,15 @@ impl Host {
         Ok(cmd::response::id.get(&r) as u32)
     }
 
-    pub fn create_qp(&mut self, sim: &mut Sim, pd: u32, scq: &Ring, rcq: &Ring, sq_log: u32, rq_log: u32) -> Qp {
+    pub fn create_qp(
+        &mut self,
+        sim: &mut Sim,
+        pd: u32,
+        scq: &Ring,
+        rcq: &Ring,
+        sq_log: u32,
+        rq_log: u32,
+    ) -> Qp {
         let sq = self.alloc(64 << sq_log, PAGE);
         let rq = self.alloc(64 << rq_log, PAGE);
         let r = self
@@ -196,10 +256,26 @@ impl Host {
             })
             .expect("CREATE_QP");
         let qpn = cmd::response::id.get(&r) as u32;
-        Qp { qpn, sq, sq_log, pi: 0, rq, rq_log, rpi: 0, scq: scq.id, rcq: rcq.id }
+        Qp {
+            qpn,
+            sq,
+            sq_log,
+            pi: 0,
+            rq,
+            rq_log,
+            rpi: 0,
+            scq: scq.id,
+            rcq: rcq.id,
+        }
     }
 
-    pub fn modify(&mut self, sim: &mut Sim, qpn: u32, mask: u64, set: &[(Field, u64)]) -> Result<(), u8> {
+    pub fn modify(
+        &mut self,
+        sim: &mut Sim,
+        qpn: u32,
+        mask: u64,
+        set: &[(Field, u64)],
+    ) -> Result<(), u8> {
         self.command(sim, cmd::op::MODIFY_QP, qpn, |c| {
             cmd::modify_qp::mask.put(c, mask);
             for (f, v) in set {
@@ -212,8 +288,15 @@ impl Host {
     /// RESET -> INIT -> RTR -> RTS towards `peer` on card `peer_card`.
     pub fn connect(&mut self, sim: &mut Sim, qp: &Qp, peer_card: usize, peer_qpn: u32, c: &Conn) {
         use cmd::modify_qp as m;
-        let init = [(m::next_state, 1), (m::acc_write, 1), (m::acc_read, 1), (m::acc_atomic, 1), (m::port, 1)];
-        self.modify(sim, qp.qpn, mask::TO_INIT, &init).expect("to INIT");
+        let init = [
+            (m::next_state, 1),
+            (m::acc_write, 1),
+            (m::acc_read, 1),
+            (m::acc_atomic, 1),
+            (m::port, 1),
+        ];
+        self.modify(sim, qp.qpn, mask::TO_INIT, &init)
+            .expect("to INIT");
         let peer = sim.ids[peer_card].clone();
         let dip = peer.gids()[c.gid as usize];
         let mut mac = [0u8; 8];
@@ -248,7 +331,8 @@ impl Host {
             (m::rnr_retry, c.rnr_retry as u64),
             (m::max_rd, c.max_rd as u64),
         ];
-        self.modify(sim, qp.qpn, mask::TO_RTS, &set).expect("to RTS");
+        self.modify(sim, qp.qpn, mask::TO_RTS, &set)
+            .expect("to RTS");
     }
 
     /// Writes a WQE into the ring; [`Host::ring_sq`] tells the card.
@@ -269,7 +353,11 @@ impl Host {
         f::remote_va.put(&mut b, wr.remote_va);
         f::rkey.put(&mut b, wr.rkey as u64);
         for (k, (va, len, key)) in wr.sges.iter().enumerate() {
-            let at = if k < 2 { 32 + 16 * k } else { 64 + 16 * (k - 2) };
+            let at = if k < 2 {
+                32 + 16 * k
+            } else {
+                64 + 16 * (k - 2)
+            };
             b[at..at + 8].copy_from_slice(&va.to_le_bytes());
             b[at + 8..at + 12].copy_from_slice(&len.to_le_bytes());
             b[at + 12..at + 16].copy_from_slice(&key.to_le_bytes());
@@ -277,14 +365,19 @@ impl Host {
         let index = qp.pi;
         for (k, u) in b.chunks(wqe::UNIT).enumerate() {
             let slot = (qp.pi.wrapping_add(k as u16) as u64) & ((1 << qp.sq_log) - 1);
-            sim.mem(self.card).poke(self.pasid, qp.sq + slot * wqe::UNIT as u64, u);
+            sim.mem(self.card)
+                .poke(self.pasid, qp.sq + slot * wqe::UNIT as u64, u);
         }
         qp.pi = qp.pi.wrapping_add(units as u16);
         index
     }
 
     pub fn ring_sq(&self, sim: &mut Sim, qp: &Qp) {
-        self.doorbell(sim, regs::doorbell::SQ, qp.qpn as u64 | (qp.pi as u64) << 32);
+        self.doorbell(
+            sim,
+            regs::doorbell::SQ,
+            qp.qpn as u64 | (qp.pi as u64) << 32,
+        );
     }
 
     pub fn post_recv(&self, sim: &mut Sim, qp: &mut Qp, sges: &[(u64, u32, u32)]) -> u16 {
@@ -296,20 +389,26 @@ impl Host {
         }
         let index = qp.rpi;
         let slot = (qp.rpi as u64) & ((1 << qp.rq_log) - 1);
-        sim.mem(self.card).poke(self.pasid, qp.rq + slot * wqe::UNIT as u64, &b);
+        sim.mem(self.card)
+            .poke(self.pasid, qp.rq + slot * wqe::UNIT as u64, &b);
         qp.rpi = qp.rpi.wrapping_add(1);
         index
     }
 
     pub fn ring_rq(&self, sim: &mut Sim, qp: &Qp) {
-        self.doorbell(sim, regs::doorbell::RQ, qp.qpn as u64 | (qp.rpi as u64) << 32);
+        self.doorbell(
+            sim,
+            regs::doorbell::RQ,
+            qp.qpn as u64 | (qp.rpi as u64) << 32,
+        );
     }
 
     /// Takes a completion; gives entries back to the card every quarter ring.
     pub fn poll(&self, sim: &mut Sim, cq: &mut Ring) -> Option<Cqe> {
         let slot = (cq.ci & ((1 << cq.log) - 1)) as u64;
         let mut b = [0u8; 64];
-        sim.mem(self.card).peek(self.pasid, cq.base + slot * 64, &mut b);
+        sim.mem(self.card)
+            .peek(self.pasid, cq.base + slot * 64, &mut b);
         let want = !(cq.ci >> cq.log) & 1;
         if cqe::cqe::phase.get(&b) as u32 != want {
             return None;
@@ -332,13 +431,19 @@ impl Host {
 
     /// Gives entries back and arms (0 no, 1 next, 2 solicited).
     pub fn cq_doorbell(&self, sim: &mut Sim, cq: &Ring, arm: u64) {
-        self.doorbell(sim, regs::doorbell::CQ, cq.id as u64 | arm << 24 | (cq.ci as u64) << 32);
+        self.doorbell(
+            sim,
+            regs::doorbell::CQ,
+            cq.id as u64 | arm << 24 | (cq.ci as u64) << 32,
+        );
     }
 
     /// Takes an event: (kind, id).
     pub fn poll_event(&mut self, sim: &mut Sim) -> Option<(u8, u32)> {
         let slot = (self.eq.ci & ((1 << self.eq.log) - 1)) as u64;
-        let b = sim.mem(self.card).peek_vec(self.pasid, self.eq.base + slot * 64, 64);
+        let b = sim
+            .mem(self.card)
+            .peek_vec(self.pasid, self.eq.base + slot * 64, 64);
         if cqe::eqe::phase.get(&b) as u32 != !(self.eq.ci >> self.eq.log) & 1 {
             return None;
         }

@@ -11,16 +11,16 @@ use crate::{
     node::Node,
     sim::{admin_command, CardId, Sim, SimConfig},
 };
+use anyhow::Context;
 use metaroce_hdl_spec::{
     cmd,
     config::Config,
     hostmsg::{Head, Kind, HEAD_BYTES, MAX_MSG},
     HOST_ABI_MAJOR, HOST_ABI_MINOR,
 };
-use anyhow::Context;
 use nix::sys::socket::{
-    accept4, bind, listen, recvmsg, socket, AddressFamily, Backlog, ControlMessageOwned, MsgFlags, SockFlag, SockType,
-    UnixAddr,
+    accept4, bind, listen, recvmsg, socket, AddressFamily, Backlog, ControlMessageOwned, MsgFlags,
+    SockFlag, SockType, UnixAddr,
 };
 use serde::Serialize;
 use std::{
@@ -81,7 +81,13 @@ pub fn percentiles(mut v: Vec<u32>) -> Option<Percentiles> {
     }
     v.sort_unstable();
     let at = |q: usize| v[(v.len() - 1) * q / 100];
-    Some(Percentiles { samples: v.len(), min: v[0], p50: at(50), p99: at(99), max: v[v.len() - 1] })
+    Some(Percentiles {
+        samples: v.len(),
+        min: v[0],
+        p50: at(50),
+        p99: at(99),
+        max: v[v.len() - 1],
+    })
 }
 
 #[derive(Debug, Clone, Serialize)]
@@ -143,6 +149,8 @@ struct Shared {
     /// The leader has seen that; all threads leave after the same slice.
     ending: AtomicBool,
     clients: AtomicUsize,
+    /// Start and end of the coming slice, card time. The start lies behind the end of the last one after a sleep.
+    base_ps: AtomicU64,
     target_ps: AtomicU64,
     barrier: SpinBarrier,
     slots: Vec<Mutex<Slot>>,
@@ -216,12 +224,18 @@ impl SpinBarrier {
 
 /// Listens at `path`; an old socket file that nobody serves is replaced.
 fn listen_at(path: &Path) -> anyhow::Result<OwnedFd> {
-    let fd = socket(AddressFamily::Unix, SockType::SeqPacket, SockFlag::SOCK_CLOEXEC | SockFlag::SOCK_NONBLOCK, None)?;
+    let fd = socket(
+        AddressFamily::Unix,
+        SockType::SeqPacket,
+        SockFlag::SOCK_CLOEXEC | SockFlag::SOCK_NONBLOCK,
+        None,
+    )?;
     let addr = UnixAddr::new(path).with_context(|| {
         format!("{} is too long for a unix socket (107 bytes at most); set METAROCE_RUN_DIR to a shorter folder", path.display())
     })?;
     let _ = std::fs::remove_file(path);
-    bind(fd.as_raw_fd(), &addr).with_context(|| format!("can't make the simulator's socket {}", path.display()))?;
+    bind(fd.as_raw_fd(), &addr)
+        .with_context(|| format!("can't make the simulator's socket {}", path.display()))?;
     listen(&fd, Backlog::new(64)?)?;
     Ok(fd)
 }
@@ -237,7 +251,11 @@ pub fn serve(cfg: &ServerConfig, ready: impl FnOnce(Control)) -> anyhow::Result<
     if let Some(dir) = &cfg.trace {
         for (k, n) in sim.nodes.iter_mut().enumerate() {
             let f = dir.join(format!("card{k}.fst"));
-            anyhow::ensure!(n.trace(&f.display().to_string()), "can't write {}: was this built with the trace feature?", f.display());
+            anyhow::ensure!(
+                n.trace(&f.display().to_string()),
+                "can't write {}: was this built with the trace feature?",
+                f.display()
+            );
         }
     }
     let n = sim.nodes.len();
@@ -245,22 +263,35 @@ pub fn serve(cfg: &ServerConfig, ready: impl FnOnce(Control)) -> anyhow::Result<
         stop: AtomicBool::new(false),
         ending: AtomicBool::new(false),
         clients: AtomicUsize::new(0),
+        base_ps: AtomicU64::new(0),
         target_ps: AtomicU64::new(sim.now_ps()),
-        barrier: SpinBarrier { n, count: AtomicUsize::new(0), round: AtomicUsize::new(0) },
+        barrier: SpinBarrier {
+            n,
+            count: AtomicUsize::new(0),
+            round: AtomicUsize::new(0),
+        },
         slots: (0..n).map(|_| Mutex::default()).collect(),
         ids: sim.ids.clone(),
         hw: sim.hw,
         direct: cfg.direct_dma,
         log: match &cfg.log {
-            Some(p) => Some(Mutex::new(File::create(p).with_context(|| format!("can't write {} (is the disk full?)", p.display()))?)),
+            Some(p) => Some(Mutex::new(File::create(p).with_context(|| {
+                format!("can't write {} (is the disk full?)", p.display())
+            })?)),
             None => None,
         },
         capture: Mutex::new(None),
     });
-    ready(Control { shared: shared.clone() });
+    ready(Control {
+        shared: shared.clone(),
+    });
 
     let Sim { nodes, fabric, .. } = sim;
-    let mut leader = Some(Leader { fabric, listener, busy: Duration::ZERO });
+    let mut leader = Some(Leader {
+        fabric,
+        listener,
+        busy: Duration::ZERO,
+    });
     let mut reports = vec![];
     let mut last = None;
     thread::scope(|s| {
@@ -306,7 +337,12 @@ struct Leader {
     busy: Duration,
 }
 
-fn worker(k: usize, mut node: Node, shared: &Shared, mut lead: Option<Leader>) -> (CardReport, Option<Leader>) {
+fn worker(
+    k: usize,
+    mut node: Node,
+    shared: &Shared,
+    mut lead: Option<Leader>,
+) -> (CardReport, Option<Leader>) {
     // A panic here must not leave the other cards at the barrier.
     struct Bomb;
     impl Drop for Bomb {
@@ -337,7 +373,10 @@ fn worker(k: usize, mut node: Node, shared: &Shared, mut lead: Option<Leader>) -
 }
 
 fn clients(node: &mut Node) -> &mut ClientMemory {
-    node.mem.any().downcast_mut().expect("a server's memory is its clients")
+    node.mem
+        .any()
+        .downcast_mut()
+        .expect("a server's memory is its clients")
 }
 
 /// Serves this card's clients and runs it up to `target`.
@@ -346,6 +385,8 @@ fn slice(k: usize, node: &mut Node, shared: &Shared, target: u64) {
         let mut s = shared.slots[k].lock().expect("no panics while locked");
         (std::mem::take(&mut s.joining), std::mem::take(&mut s.inbox))
     };
+    // All cards were silent up to here; what the host wants now happens now.
+    node.skip_to(shared.base_ps.load(Ordering::Acquire));
     for (at, f) in inbox {
         node.deliver(at, f);
     }
@@ -391,7 +432,12 @@ fn slice(k: usize, node: &mut Node, shared: &Shared, target: u64) {
         }
     }
     let fds = clients(node).clients.values().map(Client::fd).collect();
-    let wanted = std::mem::take(&mut shared.slots[k].lock().expect("no panics while locked").want_report);
+    let wanted = std::mem::take(
+        &mut shared.slots[k]
+            .lock()
+            .expect("no panics while locked")
+            .want_report,
+    );
     let made = wanted.then(|| report(k, node));
     let mut s = shared.slots[k].lock().expect("no panics while locked");
     s.out.append(&mut node.sent);
@@ -412,7 +458,10 @@ fn serve_clients(node: &mut Node, shared: &Shared) {
         c.pump();
         while let Some((tag, g)) = c.neighbors.pop_front() {
             let found = shared.ids.iter().find(|id| id.gids().contains(&g));
-            let mut h = Head { tag, ..Head::new(Kind::NeighborDone) };
+            let mut h = Head {
+                tag,
+                ..Head::new(Kind::NeighborDone)
+            };
             match found {
                 Some(id) => {
                     let mut m = [0u8; 8];
@@ -423,16 +472,31 @@ fn serve_clients(node: &mut Node, shared: &Shared) {
             }
             c.send(&h, &[]);
         }
-        reads.extend(c.mmio_reads.drain(..).map(|(tag, addr)| (*pasid, tag, addr)));
+        reads.extend(
+            c.mmio_reads
+                .drain(..)
+                .map(|(tag, addr)| (*pasid, tag, addr)),
+        );
         if c.dead.is_some() {
             gone.push(*pasid);
         }
     }
     for (pasid, tag, addr) in reads {
         // The administrator's page is read-only for clients; other pages have no readable registers.
-        let v = if addr < metaroce_hdl_spec::regs::PAGE { node.mmio_read(addr & !3) } else { u32::MAX };
+        let v = if addr < metaroce_hdl_spec::regs::PAGE {
+            node.mmio_read(addr & !3)
+        } else {
+            u32::MAX
+        };
         if let Some(c) = clients(node).clients.get_mut(&pasid) {
-            c.send(&Head { tag, arg: v as u64, ..Head::new(Kind::MmioReadDone) }, &[]);
+            c.send(
+                &Head {
+                    tag,
+                    arg: v as u64,
+                    ..Head::new(Kind::MmioReadDone)
+                },
+                &[],
+            );
         }
     }
     for pasid in gone {
@@ -446,73 +510,130 @@ fn serve_clients(node: &mut Node, shared: &Shared) {
             c.name,
             c.pid,
             c.dead.as_deref().unwrap_or(""),
-            if r == 0 { String::new() } else { format!("; TEARDOWN answered {r}") }
+            if r == 0 {
+                String::new()
+            } else {
+                format!("; TEARDOWN answered {r}")
+            }
         ));
     }
 }
 
 fn join(node: &mut Node, shared: &Shared, fd: OwnedFd, pid: i32, h: Hello) {
     let refuse = |status: i32, why: String| {
-        let m = message(&Head { status: status as u16, ..Head::new(Kind::HelloAck) }, why.as_bytes());
+        let m = message(
+            &Head {
+                status: status as u16,
+                ..Head::new(Kind::HelloAck)
+            },
+            why.as_bytes(),
+        );
         // SAFETY: buffer and length belong together.
-        unsafe { libc::send(fd.as_raw_fd(), m.as_ptr().cast(), m.len(), libc::MSG_NOSIGNAL) };
+        unsafe {
+            libc::send(
+                fd.as_raw_fd(),
+                m.as_ptr().cast(),
+                m.len(),
+                libc::MSG_NOSIGNAL,
+            )
+        };
         shared.log(format_args!("refused client {} (pid {pid}): {why}", h.name));
     };
     let mem = clients(node);
     let Some(pasid) = (1..64u16).find(|p| !mem.clients.contains_key(p)) else {
-        return refuse(libc::ENOMEM, "63 device contexts are open on this card, which is its limit".into());
+        return refuse(
+            libc::ENOMEM,
+            "63 device contexts are open on this card, which is its limit".into(),
+        );
     };
     let arena = match Arena::map(&h.arena, h.base) {
         Ok(a) => a,
-        Err(e) => return refuse(libc::EINVAL, format!("its shared memory can't be used: {e}")),
+        Err(e) => {
+            return refuse(
+                libc::EINVAL,
+                format!("its shared memory can't be used: {e}"),
+            )
+        }
     };
     let mut c = Client::new(pasid, pid, h.name, fd, arena, shared.direct);
-    let way = if c.direct() { "direct" } else { "through its agent" };
-    shared.log(format_args!("client {} (pid {pid}) opened {} as PASID {pasid}, DMA {way}", c.name, shared.hw.name));
-    c.send(&Head { pasid: pasid as u32, ..Head::new(Kind::HelloAck) }, &[]);
+    let way = if c.direct() {
+        "direct"
+    } else {
+        "through its agent"
+    };
+    shared.log(format_args!(
+        "client {} (pid {pid}) opened {} as PASID {pasid}, DMA {way}",
+        c.name, shared.hw.name
+    ));
+    c.send(
+        &Head {
+            pasid: pasid as u32,
+            ..Head::new(Kind::HelloAck)
+        },
+        &[],
+    );
     mem.clients.insert(pasid, c);
     shared.clients.fetch_add(1, Ordering::SeqCst);
 }
 
 fn message(h: &Head, data: &[u8]) -> Vec<u8> {
     let mut b = [0u8; HEAD_BYTES];
-    Head { len: data.len() as u32, ..*h }.emit(&mut b);
+    Head {
+        len: data.len() as u32,
+        ..*h
+    }
+    .emit(&mut b);
     [&b[..], data].concat()
 }
 
 impl Leader {
     /// Between two slices: frames, new clients, and how far to go next.
     fn between(&mut self, shared: &Shared, slice_ps: u64) {
-        let mut slots: Vec<_> = shared.slots.iter().map(|s| s.lock().expect("no panics while locked")).collect();
-        let sent: Vec<_> =
-            slots.iter_mut().enumerate().flat_map(|(p, s)| s.out.drain(..).map(move |f| (p, f)).collect::<Vec<_>>()).collect();
+        let mut slots: Vec<_> = shared
+            .slots
+            .iter()
+            .map(|s| s.lock().expect("no panics while locked"))
+            .collect();
+        let sent: Vec<_> = slots
+            .iter_mut()
+            .enumerate()
+            .flat_map(|(p, s)| s.out.drain(..).map(move |f| (p, f)).collect::<Vec<_>>())
+            .collect();
         let quiet = sent.is_empty();
         for d in self.fabric.pass(sent) {
             slots[d.port].inbox.push((d.at_ps, d.frame));
         }
         let now = slots.iter().map(|s| s.now_ps).max().unwrap_or(0);
-        let mut target = now + slice_ps;
+        let mut base = now;
         if quiet && slots.iter().all(|s| s.idle && s.inbox.is_empty()) {
             let next = slots.iter().filter_map(|s| s.next_event).min();
             let fds: Vec<RawFd> = slots.iter().flat_map(|s| s.fds.iter().copied()).collect();
             drop(slots);
             let slept = self.sleep(shared, &fds, next.map(|t| t.saturating_sub(now) / 1000));
-            target = now + (slept.as_nanos() as u64 * 1000).max(slice_ps);
+            base = now + slept.as_nanos() as u64 * 1000;
             if let Some(t) = next {
-                target = target.min(t.max(now) + slice_ps);
+                base = base.min(t.max(now));
             }
         } else {
             drop(slots);
         }
         self.accept(shared);
-        if let Some(wish) = shared.capture.lock().expect("no panics while locked").take() {
+        if let Some(wish) = shared
+            .capture
+            .lock()
+            .expect("no panics while locked")
+            .take()
+        {
             self.fabric.finish();
             if let Some(Err(e)) = wish.map(|p| self.fabric.record(&p)) {
                 shared.log(format_args!("capture: {e:#}"));
             }
         }
-        shared.target_ps.store(target, Ordering::Release);
-        shared.ending.store(shared.stop.load(Ordering::Acquire), Ordering::Release);
+        shared.base_ps.store(base, Ordering::Release);
+        shared.target_ps.store(base + slice_ps, Ordering::Release);
+        shared
+            .ending
+            .store(shared.stop.load(Ordering::Acquire), Ordering::Release);
     }
 
     /// Sleeps until a client or a timer (in `ns`) wants something, at most 100 ms.
@@ -521,13 +642,27 @@ impl Leader {
         let mut p: Vec<libc::pollfd> = fds
             .iter()
             .chain([&self.listener.as_raw_fd()])
-            .map(|fd| libc::pollfd { fd: *fd, events: libc::POLLIN, revents: 0 })
+            .map(|fd| libc::pollfd {
+                fd: *fd,
+                events: libc::POLLIN,
+                revents: 0,
+            })
             .collect();
         let ns = ns.unwrap_or(u64::MAX).min(100_000_000);
-        let ts = libc::timespec { tv_sec: 0, tv_nsec: ns as i64 };
+        let ts = libc::timespec {
+            tv_sec: 0,
+            tv_nsec: ns as i64,
+        };
         if !shared.stop.load(Ordering::Acquire) {
             // SAFETY: the array and the time outlive the call; no signal mask.
-            unsafe { libc::ppoll(p.as_mut_ptr(), p.len() as libc::nfds_t, &ts, std::ptr::null()) };
+            unsafe {
+                libc::ppoll(
+                    p.as_mut_ptr(),
+                    p.len() as libc::nfds_t,
+                    &ts,
+                    std::ptr::null(),
+                )
+            };
         }
         begun.elapsed()
     }
@@ -538,9 +673,19 @@ impl Leader {
             let fd = unsafe { OwnedFd::from_raw_fd(raw) };
             match hello(&fd) {
                 Ok((card, pid, h)) if card < shared.slots.len() => {
-                    shared.slots[card].lock().expect("no panics while locked").joining.push((fd, pid, h));
+                    shared.slots[card]
+                        .lock()
+                        .expect("no panics while locked")
+                        .joining
+                        .push((fd, pid, h));
                 }
-                Ok((card, pid, _)) => refuse(shared, &fd, pid, libc::ENODEV, &format!("there is no card {card}")),
+                Ok((card, pid, _)) => refuse(
+                    shared,
+                    &fd,
+                    pid,
+                    libc::ENODEV,
+                    &format!("there is no card {card}"),
+                ),
                 Err(e) => refuse(shared, &fd, 0, libc::EPROTO, &e.to_string()),
             }
         }
@@ -549,9 +694,22 @@ impl Leader {
 
 fn refuse(shared: &Shared, fd: &OwnedFd, pid: i32, status: i32, why: &str) {
     shared.log(format_args!("refused a connection (pid {pid}): {why}"));
-    let m = message(&Head { status: status as u16, ..Head::new(Kind::HelloAck) }, why.as_bytes());
+    let m = message(
+        &Head {
+            status: status as u16,
+            ..Head::new(Kind::HelloAck)
+        },
+        why.as_bytes(),
+    );
     // SAFETY: buffer and length belong together.
-    unsafe { libc::send(fd.as_raw_fd(), m.as_ptr().cast(), m.len(), libc::MSG_NOSIGNAL | libc::MSG_DONTWAIT) };
+    unsafe {
+        libc::send(
+            fd.as_raw_fd(),
+            m.as_ptr().cast(),
+            m.len(),
+            libc::MSG_NOSIGNAL | libc::MSG_DONTWAIT,
+        )
+    };
 }
 
 /// Reads the first message of a connection (the client sends it at once; waits at most a second).
@@ -573,9 +731,13 @@ fn hello(fd: &OwnedFd) -> io::Result<(usize, i32, Hello)> {
         }
         (m.bytes, fds)
     };
-    let h = Head::parse(&buf[..n]).map_err(|e| io::Error::other(format!("the first message is not a hello ({e:?})")))?;
+    let h = Head::parse(&buf[..n])
+        .map_err(|e| io::Error::other(format!("the first message is not a hello ({e:?})")))?;
     if h.kind != Kind::Hello {
-        return Err(io::Error::other(format!("the first message is {:?}, not Hello", h.kind)));
+        return Err(io::Error::other(format!(
+            "the first message is {:?}, not Hello",
+            h.kind
+        )));
     }
     let (major, minor) = (h.tag >> 16, h.tag & 0xFFFF);
     if major != HOST_ABI_MAJOR {
@@ -583,16 +745,36 @@ fn hello(fd: &OwnedFd) -> io::Result<(usize, i32, Hello)> {
             "it speaks host interface {major}.{minor}, this simulator {HOST_ABI_MAJOR}.{HOST_ABI_MINOR}: use the provider that was built with it"
         )));
     }
-    let arena = fds.into_iter().next().ok_or_else(|| io::Error::other("hello without the shared memory"))?;
-    let cred = nix::sys::socket::getsockopt(fd, nix::sys::socket::sockopt::PeerCredentials).map_err(io::Error::other)?;
-    let name = String::from_utf8_lossy(&buf[HEAD_BYTES..n]).chars().filter(|c| !c.is_control()).take(64).collect();
-    Ok((h.arg as usize, cred.pid(), Hello { arena, base: h.addr, name }))
+    let arena = fds
+        .into_iter()
+        .next()
+        .ok_or_else(|| io::Error::other("hello without the shared memory"))?;
+    let cred = nix::sys::socket::getsockopt(fd, nix::sys::socket::sockopt::PeerCredentials)
+        .map_err(io::Error::other)?;
+    let name = String::from_utf8_lossy(&buf[HEAD_BYTES..n])
+        .chars()
+        .filter(|c| !c.is_control())
+        .take(64)
+        .collect();
+    Ok((
+        h.arg as usize,
+        cred.pid(),
+        Hello {
+            arena,
+            base: h.addr,
+            name,
+        },
+    ))
 }
 
 /// Counters and totals; latencies since the last report.
 fn report(k: usize, node: &mut Node) -> CardReport {
     let latency = percentiles(node.host.take_latencies());
-    let counters = node.counters().into_iter().map(|(n, v)| (n.to_string(), v)).collect();
+    let counters = node
+        .counters()
+        .into_iter()
+        .map(|(n, v)| (n.to_string(), v))
+        .collect();
     let (cycles, host) = (node.cycles, node.host.stats);
     let mem = clients(node);
     CardReport {

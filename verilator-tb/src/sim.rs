@@ -24,7 +24,11 @@ pub struct CardId {
 impl CardId {
     pub fn new(index: usize) -> CardId {
         let n = index as u8 + 1;
-        CardId { index, mac: [0x02, 0x4D, 0x52, 0, 0, n], ipv4: [10, 0, 0, n] }
+        CardId {
+            index,
+            mac: [0x02, 0x4D, 0x52, 0, 0, n],
+            ipv4: [10, 0, 0, n],
+        }
     }
     pub fn gids(&self) -> [[u8; 16]; 3] {
         addr::gids(self.mac, self.ipv4, self.index as u16)
@@ -59,12 +63,23 @@ impl Sim {
             .map(|id| {
                 fabric.attach(id.index, id.mac);
                 let seed = cfg.fabric.seed.wrapping_mul(31) + id.index as u64;
-                let mut n = Node::new(hw.clock_khz, cfg.fabric.rate_mbps, cfg.host, seed, memory(id.index));
+                let mut n = Node::new(
+                    hw.clock_khz,
+                    cfg.fabric.rate_mbps,
+                    cfg.host,
+                    seed,
+                    memory(id.index),
+                );
                 bring_up(&mut n, id, seed);
                 n
             })
             .collect();
-        let mut s = Sim { nodes, fabric, ids, hw };
+        let mut s = Sim {
+            nodes,
+            fabric,
+            ids,
+            hw,
+        };
         // All cards start at the same time.
         let t = s.nodes.iter().map(|n| n.now_ps).max().unwrap_or(0);
         for n in &mut s.nodes {
@@ -80,7 +95,11 @@ impl Sim {
 
     /// Host memory of a scripted card.
     pub fn mem(&mut self, card: usize) -> &mut FlatMemory {
-        self.nodes[card].mem.any().downcast_mut().expect("a scripted simulation")
+        self.nodes[card]
+            .mem
+            .any()
+            .downcast_mut()
+            .expect("a scripted simulation")
     }
 
     /// One cycle of every card, then the fabric.
@@ -146,13 +165,20 @@ fn bring_up(n: &mut Node, id: &CardId, seed: u64) {
     for _ in 0..6000 {
         n.step();
     }
-    assert_eq!(n.mmio_read(admin::ID), admin::ID_VALUE, "card bug: identification register");
+    assert_eq!(
+        n.mmio_read(admin::ID),
+        admin::ID_VALUE,
+        "card bug: identification register"
+    );
     for (a, v) in [
         (admin::MAC_LO, lo),
         (admin::MAC_HI, hi),
         // MPS 512, MRRS 4096.
         (admin::PCIE_LIMITS, 2 | 5 << 4),
-        (admin::SEED, (seed as u32) ^ (seed >> 32) as u32 ^ 0x4D52_4345),
+        (
+            admin::SEED,
+            (seed as u32) ^ (seed >> 32) as u32 ^ 0x4D52_4345,
+        ),
         (admin::LINK, 1),
     ] {
         n.mmio.push_back(MmioWrite::u32(a, v));
@@ -176,12 +202,18 @@ pub fn admin_command(n: &mut Node, op: u8, id: u32, c: &mut [u8; cmd::CMD_BYTES]
     cmd::head::seq.put(c, seq as u64);
     cmd::head::id.put(c, id as u64);
     n.mem.write(0, ADMIN_BLOCK, &c[..]);
-    n.mmio.push_back(MmioWrite::u64(regs::doorbell::CMD, ADMIN_BLOCK));
+    n.mmio
+        .push_back(MmioWrite::u64(regs::doorbell::CMD, ADMIN_BLOCK));
     for _ in 0..2_000_000 {
         n.step();
         if n.cycles.is_multiple_of(16) {
-            let t = n.mem.start_read(0, ADMIN_BLOCK + cmd::RESP_OFFSET as u64, 64);
-            let r = n.mem.finish_read(t).expect("the administrator's memory is always there");
+            let t = n
+                .mem
+                .start_read(0, ADMIN_BLOCK + cmd::RESP_OFFSET as u64, 64);
+            let r = n
+                .mem
+                .finish_read(t)
+                .expect("the administrator's memory is always there");
             if cmd::response::seq.get(&r) == seq as u64 {
                 return cmd::response::status.get(&r) as u8;
             }

@@ -5,7 +5,15 @@ use metaroce_tb::{pair::Pair, script::Conn, sim::SimConfig};
 
 #[test]
 fn one_write_of_64_bytes() {
-    let mut p = Pair::new(&SimConfig { cards: 2, ..SimConfig::default() }, 1, 1 << 16, &Conn::default());
+    let mut p = Pair::new(
+        &SimConfig {
+            cards: 2,
+            ..SimConfig::default()
+        },
+        1,
+        1 << 16,
+        &Conn::default(),
+    );
     let data: Vec<u8> = (1..=64).collect();
     p.fill(0, 0, &data);
     let wr = p.rdma(0, op::WRITE, 0, 4096, 64);

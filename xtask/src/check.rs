@@ -4,7 +4,11 @@ use anyhow::{bail, Context, Result};
 use std::{path::Path, process::Command, time::Instant};
 
 fn cargo(root: &Path, args: &[&str]) -> Result<()> {
-    let s = Command::new(env!("CARGO")).args(args).current_dir(root).status().context("can't start cargo")?;
+    let s = Command::new(env!("CARGO"))
+        .args(args)
+        .current_dir(root)
+        .status()
+        .context("can't start cargo")?;
     if !s.success() {
         bail!("cargo {} failed", args.join(" "));
     }
@@ -27,11 +31,26 @@ pub fn run(root: &Path, filter: &[String]) -> Result<()> {
         return cargo(root, &test);
     }
     step(1, 5, "format", || cargo(root, &["fmt", "--all", "--check"]))?;
-    step(2, 5, "generated files are fresh", || crate::gen::run(root, true))?;
+    step(2, 5, "generated files are fresh", || {
+        crate::gen::run(root, true)
+    })?;
     step(3, 5, "RTL lint", || crate::lint::run(root))?;
     step(4, 5, "proofs", || crate::formal::run(root))?;
     step(5, 5, "programs, then tests", || {
-        cargo(root, &["build", "--release", "-q", "-p", "metaroce-cli", "-p", "metaroce-provider", "-p", "metaroce-shim"])?;
+        cargo(
+            root,
+            &[
+                "build",
+                "--release",
+                "-q",
+                "-p",
+                "metaroce-cli",
+                "-p",
+                "metaroce-provider",
+                "-p",
+                "metaroce-shim",
+            ],
+        )?;
         cargo(root, &test)
     })
 }

@@ -42,7 +42,10 @@ enum Task {
 }
 
 fn main() -> anyhow::Result<()> {
-    let root = PathBuf::from(env!("CARGO_MANIFEST_DIR")).parent().expect("xtask lies in the root").to_path_buf();
+    let root = PathBuf::from(env!("CARGO_MANIFEST_DIR"))
+        .parent()
+        .expect("xtask lies in the root")
+        .to_path_buf();
     match Args::parse().task {
         Task::Gen { check } => gen::run(&root, check),
         Task::Test { filter } => check::run(&root, &filter),

@@ -95,7 +95,7 @@ impl<
         const LM: usize,
         const LC: usize,
         const LP: usize,
-    const RD: usize,
+        const RD: usize,
         const KHZ: usize,
     > Default for Regs<W, LQ, LM, LC, LP, RD, KHZ>
 {
@@ -183,7 +183,7 @@ impl<
         const LM: usize,
         const LC: usize,
         const LP: usize,
-    const RD: usize,
+        const RD: usize,
         const KHZ: usize,
     > Logic for Regs<W, LQ, LM, LC, LP, RD, KHZ>
 {

@@ -29,7 +29,7 @@ fn bit(attr: u32) -> u128 {
 
 /// Work memory word in which a 32-bit aligned command field begins.
 fn word(f: Field) -> u128 {
-    assert!(f.lo % 32 == 0);
+    assert!(f.lo.is_multiple_of(32));
     f.lo as u128 / 32
 }
 
@@ -419,7 +419,7 @@ fn other_qp(p: &mut Asm) {
     load_cfg(p);
     p.when(pred::LIVE, |p| {
         for (i, s) in [sp::ZERO, sp::ONES, sp::ONES].into_iter().enumerate() {
-            assert!(t::qp_state::ERR == 6);
+            const { assert!(t::qp_state::ERR == 6) };
             p.bits(special(s), E0 + t::qp_cfg::state.lo as u128 + i as u128, 1);
         }
         p.store(tab::CFG, E);

@@ -10,7 +10,7 @@ pub struct Rom<const D: usize, const A: usize> {
     pub clock: Signal<In, Clock>,
     pub addr: Signal<In, Bits<A>>,
     pub data: Signal<Out, Bits<D>>,
-    _words: Box<Vec<u128>>,
+    _words: Vec<u128>,
 }
 
 impl<const D: usize, const A: usize> Rom<D, A> {
@@ -25,7 +25,7 @@ impl<const D: usize, const A: usize> Rom<D, A> {
             clock: Default::default(),
             addr: Default::default(),
             data: Default::default(),
-            _words: Box::new(words),
+            _words: words,
         }
     }
 }

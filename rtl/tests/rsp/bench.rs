@@ -59,7 +59,9 @@ impl Bench {
             rx: Feed::new("rx", valid),
             ctl: Feed::new("ctl", 0.5),
             notify: Feed::new("notify", 0.5),
-            sinks: ["pl", "ack", "rj", "rqfree", "err"].map(|n| Sink::new(n, ready)).into(),
+            sinks: ["pl", "ack", "rj", "rqfree", "err"]
+                .map(|n| Sink::new(n, ready))
+                .into(),
             got: Effects::default(),
             ctl_done: vec![],
             taken: vec![],
@@ -83,8 +85,21 @@ impl Bench {
         }
         self.notify.step(s);
         let busy = !self.rx.q.is_empty() || !self.ctl.q.is_empty() || !self.notify.q.is_empty();
-        self.quiet = if busy || s.out_u64("idle") == 0 { 0 } else { self.quiet + 1 };
-        for (i, n) in ["ev_drop_qp", "ev_duplicate", "ev_sequence", "ev_cnp", "ev_ecn"].iter().enumerate() {
+        self.quiet = if busy || s.out_u64("idle") == 0 {
+            0
+        } else {
+            self.quiet + 1
+        };
+        for (i, n) in [
+            "ev_drop_qp",
+            "ev_duplicate",
+            "ev_sequence",
+            "ev_cnp",
+            "ev_ecn",
+        ]
+        .iter()
+        .enumerate()
+        {
             self.got.ev[i] += s.out_u64(n);
         }
         if let Some(j) = self.sinks[0].step::<PlJob>(s) {
@@ -93,11 +108,22 @@ impl Bench {
         if let Some(a) = self.sinks[1].step::<AckReq>(s) {
             let (syn, msn) = (num(a.aeth) >> 24, num(a.aeth) & 0xFF_FFFF);
             // a wish taken back has no PSN
-            let (psn, msn) = if syn == 0xFF { (0, 0) } else { (num(a.psn), msn) };
+            let (psn, msn) = if syn == 0xFF {
+                (0, 0)
+            } else {
+                (num(a.psn), msn)
+            };
             self.got.acks.push((num(a.qp), psn, syn, msn));
         }
         if let Some(r) = self.sinks[2].step::<ReadJob>(s) {
-            self.got.reads.push((num(r.qp), num(r.psn), num(r.msn), num(r.va), num(r.rkey), num(r.len)));
+            self.got.reads.push((
+                num(r.qp),
+                num(r.psn),
+                num(r.msn),
+                num(r.va),
+                num(r.rkey),
+                num(r.len),
+            ));
         }
         if let Some(f) = self.sinks[3].step::<QpIdx>(s) {
             self.got.frees.push((num(f.qp), num(f.idx)));
@@ -107,13 +133,32 @@ impl Bench {
         }
         // tables answer the addresses of the cycle before
         let mut addr = [0; 6];
-        for (i, n) in ["cfg_raddr", "av_raddr", "mrc_raddr", "slot_raddr", "idx_raddr", "lvl_raddr"].iter().enumerate() {
+        for (i, n) in [
+            "cfg_raddr",
+            "av_raddr",
+            "mrc_raddr",
+            "slot_raddr",
+            "idx_raddr",
+            "lvl_raddr",
+        ]
+        .iter()
+        .enumerate()
+        {
             addr[i] = s.out_u64(n);
         }
         let [cfg, av, mrc, slot, idx, lvl] = addr;
         s.set("cfg_rdata", raw(cfg_bits(&self.qps[cfg as usize].cfg)));
-        s.set("av_rdata", raw(Av { dip: gid(self.qps[av as usize].cfg.dip), ..Default::default() }));
-        s.set("mrc_rdata", raw(mr_bits(self.mrs.get(mrc as usize % 16).unwrap())));
+        s.set(
+            "av_rdata",
+            raw(Av {
+                dip: gid(self.qps[av as usize].cfg.dip),
+                ..Default::default()
+            }),
+        );
+        s.set(
+            "mrc_rdata",
+            raw(mr_bits(self.mrs.get(mrc as usize % 16).unwrap())),
+        );
         let q = &self.qps[slot as usize >> 2];
         s.set("slot_rdata", raw(rq_bits(&q.rq[slot as usize & 3])));
         s.set("pi_rdata", self.qps[idx as usize].pi);
@@ -134,7 +179,14 @@ fn job(j: &PlJob) -> Job {
             assert!(j.free);
             Job::Free { slot }
         }
-        1 => Job::Pay { mr: num(j.mr), va: num(j.va), len: num(j.len), src: num(j.src), free: j.free, slot },
+        1 => Job::Pay {
+            mr: num(j.mr),
+            va: num(j.va),
+            len: num(j.len),
+            src: num(j.src),
+            free: j.free,
+            slot,
+        },
         2 => {
             assert!(j.is_recv && !j.with_inv);
             Job::Cqe {

@@ -40,7 +40,12 @@ pub struct Feed<T> {
 
 impl<T: Synth> Feed<T> {
     pub fn new(name: &'static str, p: f64) -> Self {
-        Self { name, q: VecDeque::new(), p, on: false }
+        Self {
+            name,
+            q: VecDeque::new(),
+            p,
+            on: false,
+        }
     }
     /// Once a cycle. True when the word offered in the cycle before was taken.
     pub fn step(&mut self, s: &mut Stim) -> bool {
@@ -68,14 +73,23 @@ pub struct Sink {
 
 impl Sink {
     pub fn new(name: &'static str, p: f64) -> Self {
-        Self { name, p, ready: false, wait: None }
+        Self {
+            name,
+            p,
+            ready: false,
+            wait: None,
+        }
     }
     /// Once a cycle: the word that was transferred in the cycle before.
     pub fn step<T: Unpack>(&mut self, s: &mut Stim) -> Option<T> {
         let valid = s.out_u64(&format!("{}_valid", self.name)) == 1;
         let data = s.out(&format!("{}_data", self.name));
         if let Some(w) = &self.wait {
-            assert!(valid && *w == data, "{}: changed while it waited", self.name);
+            assert!(
+                valid && *w == data,
+                "{}: changed while it waited",
+                self.name
+            );
         }
         let got = (valid && self.ready).then(|| un::<T>(&data));
         self.wait = (valid && !self.ready).then_some(data);

@@ -2,9 +2,28 @@
 
 #[derive(Debug, Clone, PartialEq)]
 pub enum Job {
-    Free { slot: u64 },
-    Pay { mr: u64, va: u64, len: u64, src: u64, free: bool, slot: u64 },
-    Cqe { cq: u64, qpn: u64, op: u64, index: u64, status: u64, imm: Option<u64>, sol: bool, len: u64, free: Option<u64> },
+    Free {
+        slot: u64,
+    },
+    Pay {
+        mr: u64,
+        va: u64,
+        len: u64,
+        src: u64,
+        free: bool,
+        slot: u64,
+    },
+    Cqe {
+        cq: u64,
+        qpn: u64,
+        op: u64,
+        index: u64,
+        status: u64,
+        imm: Option<u64>,
+        sol: bool,
+        len: u64,
+        free: Option<u64>,
+    },
     Fence,
 }
 #[derive(Debug, Clone, PartialEq, Default)]
@@ -68,8 +87,17 @@ pub type Sge = (u64, u64, u64);
 #[derive(Debug, Clone, PartialEq)]
 enum Msg {
     None,
-    Send { sge: usize, off: u64, bytes: u64 },
-    Write { va: u64, rem: u64, rkey: u64, total: u64 },
+    Send {
+        sge: usize,
+        off: u64,
+        bytes: u64,
+    },
+    Write {
+        va: u64,
+        rem: u64,
+        rkey: u64,
+        total: u64,
+    },
 }
 
 #[derive(Debug, Clone)]
@@ -113,24 +141,45 @@ impl Qp {
         self.msg != Msg::None
     }
     pub fn reset(&mut self, out: &mut Effects) {
-        *self = Qp { cfg: self.cfg.clone(), rq: self.rq.clone(), lvl: self.lvl, ..Qp::new(self.idx) };
+        *self = Qp {
+            cfg: self.cfg.clone(),
+            rq: self.rq.clone(),
+            lvl: self.lvl,
+            ..Qp::new(self.idx)
+        };
         out.acks.push((self.idx, 0, 0xFF, 0));
     }
     pub fn start(&mut self, psn: u64) {
-        *self = Qp { live: true, epsn: psn, ci: self.ci, pi: self.pi, ..{
-            let mut q = Qp::new(self.idx);
-            q.cfg = self.cfg.clone();
-            q.rq = self.rq.clone();
-            q.lvl = self.lvl;
-            q
-        } };
+        *self = Qp {
+            live: true,
+            epsn: psn,
+            ci: self.ci,
+            pi: self.pi,
+            ..{
+                let mut q = Qp::new(self.idx);
+                q.cfg = self.cfg.clone();
+                q.rq = self.rq.clone();
+                q.lvl = self.lvl;
+                q
+            }
+        };
     }
     pub fn flush(&mut self, log_qp: u32, out: &mut Effects) {
         self.err = true;
         self.msg = Msg::None;
         while self.ci != self.pi {
             let qpn = self.cfg.tag << log_qp | self.idx;
-            out.jobs.push(Job::Cqe { cq: self.cfg.rcq, qpn, op: 0, index: self.ci, status: 5, imm: None, sol: false, len: 0, free: None });
+            out.jobs.push(Job::Cqe {
+                cq: self.cfg.rcq,
+                qpn,
+                op: 0,
+                index: self.ci,
+                status: 5,
+                imm: None,
+                sol: false,
+                len: 0,
+                free: None,
+            });
             self.ci = (self.ci + 1) & 0xFFFF;
         }
     }
@@ -141,7 +190,17 @@ impl Qp {
     fn fatal(&mut self, p: &Pkt, out: &mut Effects, syn: u64, kind: u64, held: Option<u64>) {
         match held {
             Some(status) => {
-                out.jobs.push(Job::Cqe { cq: self.cfg.rcq, qpn: p.qpn, op: 0, index: self.ci, status, imm: None, sol: false, len: 0, free: Some(p.slot) });
+                out.jobs.push(Job::Cqe {
+                    cq: self.cfg.rcq,
+                    qpn: p.qpn,
+                    op: 0,
+                    index: self.ci,
+                    status,
+                    imm: None,
+                    sol: false,
+                    len: 0,
+                    free: Some(p.slot),
+                });
                 self.ci = (self.ci + 1) & 0xFFFF;
                 out.frees.push((self.idx, self.ci));
             }
@@ -153,16 +212,35 @@ impl Qp {
         self.msg = Msg::None;
     }
 
-    fn allowed(&self, mrs: &[Mr], key: u64, va: u64, len: u64, right: impl Fn(&Mr) -> bool) -> bool {
-        let Some(mr) = mrs.get((key >> 8) as usize) else { return false };
+    fn allowed(
+        &self,
+        mrs: &[Mr],
+        key: u64,
+        va: u64,
+        len: u64,
+        right: impl Fn(&Mr) -> bool,
+    ) -> bool {
+        let Some(mr) = mrs.get((key >> 8) as usize) else {
+            return false;
+        };
         let end = va as u128 + len as u128;
-        mr.valid && mr.variant == key & 0xFF && mr.pd == self.cfg.pd && right(mr) && va >= mr.va && end <= mr.va as u128 + mr.len as u128
+        mr.valid
+            && mr.variant == key & 0xFF
+            && mr.pd == self.cfg.pd
+            && right(mr)
+            && va >= mr.va
+            && end <= mr.va as u128 + mr.len as u128
     }
 
     pub fn packet(&mut self, p: &Pkt, log_qp: u32, mrs: &[Mr], out: &mut Effects) {
         out.ev[4] += p.ce as u64;
         let free = Job::Free { slot: p.slot };
-        let ok = p.qpn >> log_qp == self.cfg.tag && self.cfg.ty == 0 && (2..=4).contains(&self.cfg.state) && self.live && !self.err && p.sip == self.cfg.dip;
+        let ok = p.qpn >> log_qp == self.cfg.tag
+            && self.cfg.ty == 0
+            && (2..=4).contains(&self.cfg.state)
+            && self.live
+            && !self.err
+            && p.sip == self.cfg.dip;
         if !ok || (p.op >> 5 != 0 && p.op != 0x81) {
             out.ev[0] += 1;
             return out.jobs.push(free);
@@ -185,9 +263,15 @@ impl Qp {
             out.ev[1] += 1;
             if read && p.len == 0 {
                 let back = (1 << 24) - d;
-                if self.cfg.acc_read && p.dlen <= 1 << 31 && npk <= back && read_ok(self) && self.lvl < 16 {
+                if self.cfg.acc_read
+                    && p.dlen <= 1 << 31
+                    && npk <= back
+                    && read_ok(self)
+                    && self.lvl < 16
+                {
                     self.dup = true;
-                    out.reads.push((self.idx, p.psn, self.msn, p.va, p.rkey, p.dlen));
+                    out.reads
+                        .push((self.idx, p.psn, self.msn, p.va, p.rkey, p.dlen));
                 }
             } else if (send || write) && !self.nak {
                 self.nak(out, self.epsn.wrapping_sub(1) & M24, 0x1F);
@@ -209,7 +293,11 @@ impl Qp {
             Msg::Write { .. } => 2,
         };
         let held = (class == 1).then_some(9);
-        let order = if first { class == 0 } else { (send && class == 1) || (write && class == 2) };
+        let order = if first {
+            class == 0
+        } else {
+            (send && class == 1) || (write && class == 2)
+        };
         let size = match () {
             _ if read => p.len == 0,
             _ if !last => p.len == mtu,
@@ -242,14 +330,20 @@ impl Qp {
             self.msn = (self.msn + 1) & M24;
             self.nak = false;
             self.dup &= self.lvl != 0;
-            out.reads.push((self.idx, p.psn, self.msn, p.va, p.rkey, p.dlen));
+            out.reads
+                .push((self.idx, p.psn, self.msn, p.va, p.rkey, p.dlen));
             return out.jobs.push(free);
         }
         let mut jobs = vec![];
         let mut bytes = 0;
         if write {
             let (va, rem, rkey, total) = match self.msg {
-                Msg::Write { va, rem, rkey, total } => (va, rem, rkey, total),
+                Msg::Write {
+                    va,
+                    rem,
+                    rkey,
+                    total,
+                } => (va, rem, rkey, total),
                 _ => (p.va, p.dlen, p.rkey, p.dlen),
             };
             let fits = if last { rem == p.len } else { rem > p.len };
@@ -260,10 +354,22 @@ impl Qp {
                 return self.fatal(p, out, 0x62, 2, None);
             }
             if p.len > 0 {
-                jobs.push(Job::Pay { mr: rkey >> 8, va, len: p.len, src: p.src, free: false, slot: p.slot });
+                jobs.push(Job::Pay {
+                    mr: rkey >> 8,
+                    va,
+                    len: p.len,
+                    src: p.src,
+                    free: false,
+                    slot: p.slot,
+                });
             }
             bytes += total;
-            self.msg = Msg::Write { va: va.wrapping_add(p.len), rem: rem - p.len, rkey, total };
+            self.msg = Msg::Write {
+                va: va.wrapping_add(p.len),
+                rem: rem - p.len,
+                rkey,
+                total,
+            };
         } else {
             let (mut sge, mut off, had) = match self.msg {
                 Msg::Send { sge, off, bytes } => (sge, off, bytes),
@@ -283,7 +389,14 @@ impl Qp {
                     return self.fatal(p, out, 0x61, 1, Some(1));
                 }
                 if n > 0 {
-                    jobs.push(Job::Pay { mr: key >> 8, va: va + off, len: n, src, free: false, slot: p.slot });
+                    jobs.push(Job::Pay {
+                        mr: key >> 8,
+                        va: va + off,
+                        len: n,
+                        src,
+                        free: false,
+                        slot: p.slot,
+                    });
                 }
                 left -= n;
                 src += n;

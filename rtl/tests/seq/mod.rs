@@ -50,6 +50,15 @@ pub enum Did {
     QpError,
 }
 
+/// Contents of cfg, av, mrc, mrm, cqt.
+pub type Tables = (
+    Vec<[u8; 32]>,
+    Vec<[u8; 64]>,
+    Vec<[u8; 24]>,
+    Vec<[u8; 16]>,
+    Vec<[u8; 16]>,
+);
+
 pub struct Bench {
     pub u: Box<S>,
     pub rng: Rng,
@@ -451,9 +460,13 @@ impl Bench {
 
     /// Gives a command and waits for the answer: the response, or the status.
     pub fn run(&mut self, pasid: u64, c: &[u8; 128]) -> Result<[u8; 64], u8> {
-        let addr = (self.rng.below(1 << 30) << 12 | self.rng.below(64) << 6)
-            + if self.rng.p(0.2) { 0xFC0 } else { 0 }
-            & !0x3F;
+        // one in five crosses a page after its first unit
+        let unit = if self.rng.p(0.2) {
+            63
+        } else {
+            self.rng.below(62)
+        };
+        let addr = (self.rng.below(1 << 50) << 12) | (unit << 6);
         self.run_at(pasid, addr, c)
     }
 
@@ -517,6 +530,7 @@ impl Bench {
         cmd::create_cq::base.put(&mut c, base);
         self.run(pasid, &c).map(|r| cmd::response::id.get(&r))
     }
+    #[allow(clippy::too_many_arguments)]
     pub fn mr(
         &mut self,
         pasid: u64,
@@ -573,15 +587,7 @@ impl Bench {
         self.run(pasid, &c).map(|_| 0)
     }
     /// All tables.
-    pub fn tables(
-        &self,
-    ) -> (
-        Vec<[u8; 32]>,
-        Vec<[u8; 64]>,
-        Vec<[u8; 24]>,
-        Vec<[u8; 16]>,
-        Vec<[u8; 16]>,
-    ) {
+    pub fn tables(&self) -> Tables {
         (
             self.cfg.clone(),
             self.av.clone(),

@@ -7,19 +7,77 @@ use metaroce_tb::{
 };
 use std::{fmt::Write, path::Path};
 
-const BASE: Flow = Flow { op: op::WRITE, bytes: 65_536, qps: 1, depth: 8, mtu: 5, both_ways: false, messages: 48 };
+const BASE: Flow = Flow {
+    op: op::WRITE,
+    bytes: 65_536,
+    qps: 1,
+    depth: 8,
+    mtu: 5,
+    both_ways: false,
+    messages: 48,
+};
 
 fn cases() -> Vec<(&'static str, Flow)> {
     vec![
         ("WRITE 64 KiB, one QP", BASE),
-        ("WRITE 64 KiB, one QP, both ways", Flow { both_ways: true, ..BASE }),
+        (
+            "WRITE 64 KiB, one QP, both ways",
+            Flow {
+                both_ways: true,
+                ..BASE
+            },
+        ),
         ("WRITE 64 KiB, one QP", Flow { mtu: 3, ..BASE }),
-        ("WRITE 64 KiB, one QP, both ways", Flow { mtu: 3, both_ways: true, ..BASE }),
-        ("READ 64 KiB, one QP", Flow { op: op::READ, ..BASE }),
-        ("READ 64 KiB, one QP, both ways", Flow { op: op::READ, both_ways: true, ..BASE }),
-        ("READ 64 KiB, one QP", Flow { op: op::READ, mtu: 3, ..BASE }),
-        ("WRITE 64 B, 4 QPs", Flow { bytes: 64, qps: 4, depth: 64, messages: 4000, ..BASE }),
-        ("WRITE 64 B, one QP", Flow { bytes: 64, depth: 128, messages: 2000, ..BASE }),
+        (
+            "WRITE 64 KiB, one QP, both ways",
+            Flow {
+                mtu: 3,
+                both_ways: true,
+                ..BASE
+            },
+        ),
+        (
+            "READ 64 KiB, one QP",
+            Flow {
+                op: op::READ,
+                ..BASE
+            },
+        ),
+        (
+            "READ 64 KiB, one QP, both ways",
+            Flow {
+                op: op::READ,
+                both_ways: true,
+                ..BASE
+            },
+        ),
+        (
+            "READ 64 KiB, one QP",
+            Flow {
+                op: op::READ,
+                mtu: 3,
+                ..BASE
+            },
+        ),
+        (
+            "WRITE 64 B, 4 QPs",
+            Flow {
+                bytes: 64,
+                qps: 4,
+                depth: 64,
+                messages: 4000,
+                ..BASE
+            },
+        ),
+        (
+            "WRITE 64 B, one QP",
+            Flow {
+                bytes: 64,
+                depth: 128,
+                messages: 2000,
+                ..BASE
+            },
+        ),
     ]
 }
 
@@ -41,14 +99,24 @@ fn main() {
         writeln!(
             t,
             "| {name} | {} | {:.2} | {:.2} | {:.1} | {:.3} | {} |",
-            mtu_bytes(f.mtu), r.gbps, r.limit_gbps, r.of_limit, r.messages_per_s / 1e6, r.retransmits
+            mtu_bytes(f.mtu),
+            r.gbps,
+            r.limit_gbps,
+            r.of_limit,
+            r.messages_per_s / 1e6,
+            r.retransmits
         )
         .unwrap();
     }
     t.push_str("\nLatency in cycles of 3.103 ns, host port latency not counted (a host port that answers at once):\n\n| case | doorbell -> first wire word | last wire word -> memory write |\n|---|---|---|\n");
     for bytes in [8, 64, 4096] {
         let l = write_latency(bytes);
-        writeln!(t, "| WRITE {bytes} B | {} | {} |", l.doorbell_to_wire, l.wire_to_memory).unwrap();
+        writeln!(
+            t,
+            "| WRITE {bytes} B | {} | {} |",
+            l.doorbell_to_wire, l.wire_to_memory
+        )
+        .unwrap();
     }
     let page = Path::new(env!("CARGO_MANIFEST_DIR")).join("../docs/results/card.md");
     if args.iter().any(|a| a == "--check") {
