@@ -5,8 +5,9 @@
 //! crate's table. [`asm`] describes the instructions.
 //!
 //! # Cycles
-//! An instruction takes 3 to 8 cycles, QPLOAD 11 and 19, STORE 21, a reset sweep `2^max(LM, LO, ..)` (4096 in `sim-100g`), a walk over a PASID's objects one
-//! cycle an object. MODIFY_QP to RTR: about 600 cycles from its read completion.
+//! An instruction takes 4 to 9 cycles, LOOKUP 10, QPLOAD 12 and 20, STORE 22, a reset sweep `2^max(LM, LO, ..)` (4096 in `sim-100g`), a walk over a
+//! PASID's objects one cycle an object of the card. MODIFY_QP to RTR: about 650 cycles with its read. A nearly full table makes ALLOC search, 3 cycles
+//! an index.
 //!
 //! # What can wait for what
 //! `err_ready` never depends on an order in progress: at most one error per QP is kept, a second one for the same QP is dropped (the QP goes to ERR
