@@ -70,6 +70,18 @@ pub struct Delivery {
     pub frame: Frame,
 }
 
+/// What a [`Tap`] is shown.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Seen {
+    /// The card of this port has sent the frame.
+    Sent,
+    /// The card of this port has taken the last word of the frame.
+    Taken,
+}
+
+/// An observer of the wire: (what, port, frame).
+pub type Tap = Box<dyn FnMut(Seen, usize, &Frame) + Send>;
+
 pub struct Fabric {
     cfg: FabricConfig,
     rng: Rng,
@@ -80,6 +92,8 @@ pub struct Fabric {
     pub stats: FabricStats,
     /// A test's own fault: called for each frame, true = drop it.
     pub drop_if: Option<Box<dyn FnMut(usize, &Frame) -> bool + Send>>,
+    /// Shown every frame when it is sent and when it is taken.
+    pub tap: Option<Tap>,
 }
 
 impl Fabric {
@@ -92,6 +106,7 @@ impl Fabric {
             pcap: None,
             stats: FabricStats::default(),
             drop_if: None,
+            tap: None,
         }
     }
     pub fn attach(&mut self, port: usize, mac: [u8; 6]) {
@@ -131,6 +146,9 @@ impl Fabric {
                     eprintln!("metaroce: can't write the packet capture ({e}); the capture stops here, the run goes on");
                     self.pcap = None;
                 }
+            }
+            if let Some(t) = &mut self.tap {
+                t(Seen::Sent, port, &f);
             }
             self.one(port, f, &mut out);
         }

@@ -68,6 +68,8 @@ pub struct Node {
     pub mmio: VecDeque<MmioWrite>,
     /// Frames sent since the last collection.
     pub sent: Vec<Frame>,
+    /// Frames taken since the last collection, if anybody wants them.
+    pub taken: Option<Vec<Frame>>,
     tx: Option<Frame>,
     /// When the transmitter has sent everything it took, ps.
     tx_busy_ps: u64,
@@ -103,6 +105,7 @@ impl Node {
             rate_mbps,
             mmio: VecDeque::new(),
             sent: vec![],
+            taken: None,
             tx: None,
             tx_busy_ps: 0,
             inbox: VecDeque::new(),
@@ -206,7 +209,10 @@ impl Node {
         if eop {
             self.marks.last_rx = self.cycles;
             self.marks.first_write = 0;
-            self.rx = None;
+            let done = self.rx.take().expect("it is arriving");
+            if let Some(t) = &mut self.taken {
+                t.push(done.frame);
+            }
         }
     }
 

@@ -1,7 +1,7 @@
 //! N cards and the fabric between them, with one clock.
 
 use crate::{
-    fabric::{Fabric, FabricConfig},
+    fabric::{Fabric, FabricConfig, Seen},
     hostport::HostPortConfig,
     memory::{FlatMemory, Memory},
     node::{MmioWrite, Node},
@@ -112,6 +112,13 @@ impl Sim {
 
     /// Moves frames that were sent to where they go.
     pub fn exchange(&mut self) {
+        if let Some(tap) = &mut self.fabric.tap {
+            for (p, n) in self.nodes.iter_mut().enumerate() {
+                for f in std::mem::take(n.taken.get_or_insert_default()) {
+                    tap(Seen::Taken, p, &f);
+                }
+            }
+        }
         if self.nodes.iter().all(|n| n.sent.is_empty()) {
             return;
         }

@@ -54,3 +54,19 @@ pub fn run(root: &Path, filter: &[String]) -> Result<()> {
         cargo(root, &test)
     })
 }
+
+/// Runs a program of the bench crate.
+pub fn tb(root: &Path, bin: &str, args: &[String]) -> Result<()> {
+    let mut v = vec![
+        "run",
+        "--release",
+        "-q",
+        "-p",
+        "metaroce-tb",
+        "--bin",
+        bin,
+        "--",
+    ];
+    v.extend(args.iter().map(String::as_str));
+    cargo(root, &v)
+}

@@ -30,6 +30,13 @@ enum Task {
         #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
         filter: Vec<String>,
     },
+    /// Scripted benches in card time, into docs/results/card.md; `-- --check` only compares, `-- --speed` measures this machine
+    Bench {
+        #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
+        args: Vec<String>,
+    },
+    /// Long random run with faults on the wire: [MESSAGES] [SEED]
+    Soak { args: Vec<String> },
     /// Refuses RTL that rust-hdl would compile wrongly
     Lint,
     /// Proofs of stream and compare blocks, and that broken copies fail them
@@ -49,6 +56,8 @@ fn main() -> anyhow::Result<()> {
     match Args::parse().task {
         Task::Gen { check } => gen::run(&root, check),
         Task::Test { filter } => check::run(&root, &filter),
+        Task::Bench { args } => check::tb(&root, "bench", &args),
+        Task::Soak { args } => check::tb(&root, "soak", &args),
         Task::Lint => lint::run(&root),
         Task::Formal => formal::run(&root),
         Task::Depth { names } => depth::run(&root, &names),
