@@ -15,7 +15,7 @@ use metaroce_tb::{
 use std::collections::VecDeque;
 
 const QPS: usize = 4;
-const BUF: u64 = 3 << 20;
+const BUF: u64 = 5 << 18;
 const OPS: usize = 8;
 
 type Sges = Vec<(u64, u32, u32)>;
@@ -73,6 +73,8 @@ impl Bench {
             fabric: FabricConfig {
                 faults,
                 seed,
+                // Packets of 256 bytes in up to four pieces each, at 100 Gb/s, are more than the card takes.
+                rate_mbps: if conn.mtu == 1 { 40_000 } else { 100_000 },
                 ..FabricConfig::default()
             },
             ..SimConfig::default()
@@ -85,7 +87,7 @@ impl Bench {
             p.fill(e, 0, &b);
             b
         });
-        Bench {
+        let mut b = Bench {
             p,
             w,
             rng,
@@ -94,6 +96,26 @@ impl Bench {
             at: [0; 2],
             sends: Default::default(),
             recvs: Default::default(),
+        };
+        b.warm();
+        b
+    }
+
+    /// One byte to each page-list line (8 pages) of both buffers. While the card reads a page list its
+    /// headers queue up, and small packets at line rate are dropped (`rx_drop_full`), which the wire
+    /// does not show: this bench keeps clear of that.
+    fn warm(&mut self) {
+        for e in 0..2 {
+            for off in (0..BUF + 8192).step_by(32768) {
+                let off = off.min(BUF - 1);
+                let byte = self.want[e][off as usize];
+                self.want[1 - e][off as usize] = byte;
+                let wr = self.p.rdma(e, op::WRITE, off, off, 1);
+                self.w.post(e, 0, &wr);
+                self.p.post(e, 0, &wr);
+                let c = self.p.wait(e, 1_000_000);
+                assert_eq!(c.status, 0);
+            }
         }
     }
 
@@ -197,7 +219,9 @@ impl Bench {
                 }
             }
             self.p.sim.step_or_skip();
-            self.w.check();
+            if let Some(e) = self.w.error() {
+                panic!("{e}\ncounters {:?}", self.p.counters());
+            }
             let t = self.p.sim.nodes[0].cycles - t0;
             assert!(
                 t < 3_000_000,
@@ -306,7 +330,10 @@ const PPM: u32 = 10_000;
 fn clean(mtu: u8, gid: u8, seed: u64) {
     let mut p = run(mtu, gid, Faults::default(), seed, 3);
     for (name, v) in p.counters().into_iter().flatten() {
-        let bad = name.starts_with("rx_drop") || name.contains("nak") || name.contains("retrans");
+        // Responses dropped are ACKs that a READ response has overtaken.
+        let bad = (name.starts_with("rx_drop") && name != "rx_drop_response")
+            || name.contains("nak")
+            || name.contains("retrans");
         assert!(!bad, "clean wire, but {name} = {v}");
     }
 }
