@@ -30,11 +30,40 @@ fn main() {
     let out = PathBuf::from(env::var("OUT_DIR").unwrap());
     let mdir = out.join("vl");
     let verilog = out.join("card.v");
-    fs::write(&verilog, metaroce_rtl::card::verilog_sim_100g()).unwrap();
-    let _ = fs::remove_dir_all(&mdir);
-
+    let text = metaroce_rtl::card::verilog_sim_100g();
     let trace = env::var("CARGO_FEATURE_TRACE").is_ok();
     let vl = verilator();
+    println!("cargo:rustc-link-lib=pthread");
+    if trace {
+        println!("cargo:rustc-link-lib=z");
+        println!("cargo:rustc-link-lib=lz4");
+    }
+
+    // The C++ compiler takes a minute: only when the Verilog, the shim or the tools are others than last time.
+    let version = Command::new(&vl)
+        .arg("--version")
+        .output()
+        .map(|o| o.stdout)
+        .unwrap_or_default();
+    let key = format!(
+        "{}\n{trace}\n{}\n{}\n{text}",
+        String::from_utf8_lossy(&version),
+        fs::read_to_string("shim.cpp").unwrap(),
+        fs::read_to_string("build.rs").unwrap()
+    );
+    let stamp = out.join("vcard.key");
+    if fs::read_to_string(&stamp).ok().as_deref() == Some(key.as_str())
+        && out.join("libvcard.a").exists()
+    {
+        println!("cargo:rustc-link-search=native={}", out.display());
+        println!("cargo:rustc-link-lib=static=vcard");
+        println!("cargo:rustc-link-lib=stdc++");
+        return;
+    }
+    let _ = fs::remove_file(&stamp);
+    fs::write(&verilog, &text).unwrap();
+    let _ = fs::remove_dir_all(&mdir);
+
     let mut c = Command::new(&vl);
     c.args([
         "--cc",
@@ -100,7 +129,6 @@ fn main() {
     if trace {
         b.define("VM_TRACE_FST", "1")
             .file(inc.join("verilated_fst_c.cpp"));
-        println!("cargo:rustc-link-lib=z");
     }
     let mut files: Vec<PathBuf> = fs::read_dir(&mdir)
         .unwrap()
@@ -109,5 +137,5 @@ fn main() {
         .collect();
     files.sort();
     b.files(files).compile("vcard");
-    println!("cargo:rustc-link-lib=pthread");
+    fs::write(stamp, key).unwrap();
 }

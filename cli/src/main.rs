@@ -59,7 +59,7 @@ pub struct SimArgs {
     /// Host read latency, ns
     #[arg(long, default_value_t = 600, value_parser = clap::value_parser!(u64).range(0..=1_000_000), value_name = "NS")]
     pub host_latency: u64,
-    /// Dump all card signals to card<k>.fst (slow; needs a build with --features trace)
+    /// Dump all card signals to card<k>.fst in the run's folder (slow; the first time builds the card again)
     #[arg(long)]
     pub trace: bool,
     /// Don't read client memory directly even where the kernel allows it

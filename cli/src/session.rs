@@ -59,7 +59,7 @@ pub struct Session {
 impl Session {
     pub fn start(a: &SimArgs) -> Result<Session> {
         if a.trace && !cfg!(feature = "trace") {
-            bail!("this build has no signal dumps: cargo build --release -p metaroce-cli --features trace, then run target/release/metaroce");
+            bail!("this build has no signal dumps: start with ./metaroce, which builds them in (needs liblz4-dev and zlib1g-dev)");
         }
         let root = Root::temporary()?;
         root.populate(a.cards as usize)?;
