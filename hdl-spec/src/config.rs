@@ -91,6 +91,23 @@ impl Config {
         {
             return Err("packet buffers must hold at least four frames of MTU 4096");
         }
+        if self.log_rx_words + (self.bus_bits / 8).ilog2() > 20 {
+            return Err(
+                "log_rx_words + log2(bus bytes) must be <= 20: a buffer address is 20 bits",
+            );
+        }
+        if self.log_tags > 7 {
+            return Err("log_tags must be <= 7: payload read tags are 0x00..0x7F");
+        }
+        if self.log_pasid > 12 {
+            return Err("log_pasid must be <= 12: a PASID is 12 bits on the card");
+        }
+        if self.max_rd == 0 || self.max_rd > 16 {
+            return Err("max_rd must be 1..=16: the READ responder holds 16 jobs a QP");
+        }
+        if self.max_sge == 0 || self.max_sge > 4 {
+            return Err("max_sge must be 1..=4: a receive entry is one 64-byte unit");
+        }
         if self.log_sq_slots < 3 {
             return Err("log_sq_slots must be >= 3: a WQE takes up to 5 units");
         }

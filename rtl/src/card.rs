@@ -240,8 +240,11 @@ impl<
         KHZ,
     >
 {
-    /// A card; panics when the parameters are not those of `c` (`c` itself must be legal).
+    /// A card; panics, with the reason, when `c` is illegal or the parameters are not those of `c`.
     pub fn new(c: &Config) -> Self {
+        if let Err(e) = c.check() {
+            panic!("configuration {}: {e}", c.name);
+        }
         assert_eq!(
             (W, LQ, LM, LC, LP, MR, KHZ),
             (
@@ -929,20 +932,12 @@ pub type Sim100g = Card<512, 1, 64, 256, 2, 2, 8, 12, 9, 6, 5, 13, 4, 12, 12, 9,
 #[rustfmt::skip]
 pub type Ecp5_1g = Card<64, 8, 8, 32, 14, 9, 5, 6, 5, 4, 3, 8, 2, 7, 9, 5, 32, 12, 4, 16, 12, 5, 7, 4, 62500>;
 
-/// Refuses a configuration that can't work, with the reason; a wrong parameter is a bug of this file.
-fn checked(c: &Config) -> &Config {
-    if let Err(e) = c.check() {
-        panic!("configuration {}: {e}", c.name);
-    }
-    c
-}
-
 /// Verilog of the card `sim-100g`, top module `card`.
 pub fn verilog_sim_100g() -> String {
-    crate::emit::emit_verilog("card", &mut Sim100g::new(checked(&SIM_100G)))
+    crate::emit::emit_verilog("card", &mut Sim100g::new(&SIM_100G))
 }
 
 /// Verilog of the card `ecp5-1g`, top module `card`.
 pub fn verilog_ecp5_1g() -> String {
-    crate::emit::emit_verilog("card", &mut Ecp5_1g::new(checked(&ECP5_1G)))
+    crate::emit::emit_verilog("card", &mut Ecp5_1g::new(&ECP5_1G))
 }

@@ -2,6 +2,11 @@
 
 use crate::emit::emit_verilog;
 use crate::prims::*;
+use crate::{
+    acks, doorbell, egress, glue, hostport, ingress, placement, readresp, regs, requester,
+    responder,
+};
+use crate::{rqfetch, sequencer, sqfetch, translate, txdma};
 use rust_hdl::prelude::*;
 
 /// A named block and how to emit it.
@@ -35,26 +40,27 @@ pub fn blocks() -> Vec<Entry> {
     block!(b, "icrc_64", Icrc::<64, 32>::default());
     block!(b, "icrc_512", Icrc::<512, 256>::default());
     // blocks of the card, with the parameters of its 512-bit configuration
+    block!(b, "hostport", hostport::HostPort::<512, 1>::default());
+    block!(b, "doorbell", doorbell::Doorbell::<8, 9>::default());
+    block!(b, "sqfetch", sqfetch::SqFetch::<8, 5, 13>::default());
+    block!(b, "rqfetch", rqfetch::RqFetch::<8, 4, 12>::default());
+    block!(b, "requester", requester::Requester::<8, 5, 12>::default());
+    block!(b, "responder", responder::Responder::<8, 12, 4>::default());
+    block!(b, "readresp", readresp::ReadResp::<8, 12, 12>::default());
+    block!(b, "acks", acks::Acks::<8>::default());
+    block!(b, "tx_arb", glue::TxArb::default());
+    block!(b, "translate", translate::Translate512::new(0xA0));
+    block!(b, "txdma", txdma::TxDma512::default());
+    block!(b, "egress", egress::Egress512::default());
+    block!(b, "done_split", glue::DoneSplit::default());
+    block!(b, "ingress", ingress::Ingress100g::default());
+    block!(b, "placement", placement::Placement100g::new(0xA8));
+    block!(b, "sequencer", sequencer::Sim100g::default());
     block!(
         b,
-        "hostport",
-        crate::hostport::HostPort::<512, 1>::default()
+        "regs",
+        regs::Regs::<512, 8, 12, 9, 6, 16, 322_266>::default()
     );
-    block!(b, "doorbell", crate::doorbell::Doorbell::<8, 9>::default());
-    block!(
-        b,
-        "responder",
-        crate::responder::Responder::<8, 12, 4>::default()
-    );
-    block!(
-        b,
-        "readresp",
-        crate::readresp::ReadResp::<8, 12, 12>::default()
-    );
-    block!(b, "acks", crate::acks::Acks::<8>::default());
-    block!(b, "egress", crate::egress::Egress512::default());
-    block!(b, "txdma", crate::txdma::TxDma512::default());
-    block!(b, "translate", crate::translate::Translate512::new(0xA0));
     b
 }
 
