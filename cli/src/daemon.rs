@@ -74,6 +74,7 @@ fn ensure(a: &SimArgs) -> Result<bool> {
         ("--delay", a.delay),
         ("--rate", a.rate),
         ("--host-latency", a.host_latency),
+        ("--host-bandwidth", a.host_bandwidth),
     ] {
         c.args([flag, &v.to_string()]);
     }

@@ -59,6 +59,9 @@ pub struct SimArgs {
     /// Host read latency, ns
     #[arg(long, default_value_t = 600, value_parser = clap::value_parser!(u64).range(0..=1_000_000), value_name = "NS")]
     pub host_latency: u64,
+    /// Limit of the host port in each direction, Gb/s; 0 = one bus word per clock (165 Gb/s)
+    #[arg(long, default_value_t = 0, value_parser = clap::value_parser!(u64).range(0..=1000), value_name = "GBPS")]
+    pub host_bandwidth: u64,
     /// Dump all card signals to card<k>.fst in the run's folder (slow; the first time builds the card again)
     #[arg(long)]
     pub trace: bool,

@@ -42,6 +42,7 @@ pub fn sim_config(a: &SimArgs) -> SimConfig {
         },
         host: HostPortConfig {
             read_ns: a.host_latency,
+            mbps: a.host_bandwidth * 1000,
             ..HostPortConfig::default()
         },
     }
