@@ -137,6 +137,8 @@ impl Node {
     /// Nothing is going on: only a timer, a frame from the wire, or the host can wake the card.
     pub fn idle(&self) -> bool {
         self.settled >= SETTLE
+            // The card looks through its timers after each change: until it knows the next deadline, time must not jump.
+            && self.o.deadline_valid != 0
             && self.host.idle()
             && self.mmio.is_empty()
             && self.tx.is_none()

@@ -137,9 +137,17 @@ impl Control {
         }
         v
     }
-    /// Starts (Some) or ends a capture of the wire.
+    /// Starts (Some) or ends a capture of the wire; the file is complete when this returns.
     pub fn capture(&self, path: Option<PathBuf>) {
-        *self.shared.capture.lock().expect("no panics while locked") = Some(path);
+        let wish = || self.shared.capture.lock().expect("no panics while locked");
+        *wish() = Some(path);
+        // The leader holds the lock while it carries the wish out, between two slices.
+        for _ in 0..2000 {
+            if wish().is_none() || self.shared.stop.load(Ordering::SeqCst) {
+                break;
+            }
+            thread::sleep(Duration::from_millis(5));
+        }
     }
 }
 
