@@ -423,8 +423,18 @@ pub unsafe extern "C" fn req_notify_cq(cq: *mut IbvCq, solicited_only: c_int) ->
         return 0;
     }
     let mut s = cq.state.lock();
+    // The event is for completions added from now on. Those that are here already would raise it at once if the card
+    // compared with what has been polled (programs that arm before they poll count on one event per completion).
+    let mut seen = s.ci;
+    while seen.wrapping_sub(s.ci) & CI_MASK < 1 << cq.log && valid(cq.ring.ptr, cq.log, seen) {
+        seen = (seen + 1) & CI_MASK;
+    }
+    cq.doorbell(seen, if solicited_only != 0 { 2 } else { 1 });
+    if seen != s.ci {
+        // They are not consumed yet: the card must not write over them.
+        cq.doorbell(s.ci, 0);
+    }
     s.told = s.ci;
-    cq.doorbell(s.ci, if solicited_only != 0 { 2 } else { 1 });
     0
 }
 

@@ -57,8 +57,12 @@ unsafe fn send_one(qp: &Qp, wr: &IbvSendWr, pi: u16) -> Result<usize, Errno> {
     if qp.state.load(Ordering::Relaxed) < state::RTS {
         return Err(libc::EINVAL);
     }
+    // The slot's inline data may still be read while it is in use.
+    if qp.sq.free(pi) == 0 {
+        return Err(libc::ENOMEM);
+    }
     // SAFETY: the program's request.
-    let mut wqe = unsafe { Wqe::encode(wr, &qp.limits, pi)? };
+    let mut wqe = unsafe { Wqe::encode(wr, &qp.limits, pi, qp.keep(pi))? };
     if qp.limits.ud {
         if wr.ah().is_null() {
             return Err(libc::EINVAL);

@@ -3,8 +3,9 @@ use super::ah::{self, Path};
 use super::cq::{clean_both, Cq};
 use super::event::{purge, wait};
 use super::fail;
+use super::mr::{dereg_mr, reg_mr};
 use super::size::sizes;
-use super::wqe::{used, Limits};
+use super::wqe::{used, Keep, Limits};
 use crate::abi::*;
 use crate::card::{Dma, Errno};
 use crate::ctx::Ctx;
@@ -28,6 +29,8 @@ pub struct Qp {
     pub sq: Queue<Spin<SqState>>,
     pub rq: Queue<Spin<RqState>>,
     pub limits: Limits,
+    /// Data of inline requests, `max_inline` bytes per slot of the send ring, and its region.
+    inline: Option<(Dma, *mut IbvMr)>,
     pub max_recv_sge: usize,
     pub rq_stride: u32,
     attr: Mutex<IbvQpAttr>,
@@ -119,6 +122,24 @@ impl Qp {
             self.sq.complete(index)
         }
     }
+    /// Where inline data of the request at ring index `pi` goes.
+    #[inline]
+    pub fn keep(&self, pi: u16) -> Keep {
+        match &self.inline {
+            // SAFETY: one stretch per slot of the ring; the region lives as long as the QP.
+            Some((m, mr)) => unsafe {
+                let slot = pi as usize & (self.sq.slots() - 1);
+                Keep {
+                    ptr: m.ptr.add(slot * self.limits.max_inline),
+                    lkey: (**mr).lkey,
+                }
+            },
+            None => Keep {
+                ptr: core::ptr::null_mut(),
+                lkey: 0,
+            },
+        }
+    }
     pub fn flush_send(&self) -> Option<u64> {
         self.sq.flush()
     }
@@ -158,6 +179,15 @@ pub unsafe extern "C" fn create_qp(pd: *mut IbvPd, init: *mut IbvQpInitAttr) -> 
         ctx.card.free(sq_ring);
         return fail(libc::ENOMEM);
     };
+    // SAFETY: the program's PD.
+    let inline = match unsafe { make_inline(&ctx, pd, s.max_inline << s.sq_log) } {
+        Ok(i) => i,
+        Err(e) => {
+            ctx.card.free(sq_ring);
+            ctx.card.free(rq_ring);
+            return fail(e);
+        }
+    };
     // SAFETY: CQs of ours.
     let (scq, rcq) = unsafe {
         (
@@ -180,6 +210,8 @@ pub unsafe extern "C" fn create_qp(pd: *mut IbvPd, init: *mut IbvQpInitAttr) -> 
     let qpn = match made {
         Ok(r) => r.id(),
         Err(e) => {
+            // SAFETY: made above; no QP uses it.
+            unsafe { free_inline(&ctx, inline) };
             ctx.card.free(sq_ring);
             ctx.card.free(rq_ring);
             return fail(e);
@@ -227,6 +259,7 @@ pub unsafe extern "C" fn create_qp(pd: *mut IbvPd, init: *mut IbvQpInitAttr) -> 
             ud,
             sig_all: init.sq_sig_all != 0,
         },
+        inline,
         max_recv_sge: cap.max_recv_sge as usize,
         rq_stride: s.rq_stride,
         attr: Mutex::new(IbvQpAttr {
@@ -244,6 +277,40 @@ pub unsafe extern "C" fn create_qp(pd: *mut IbvPd, init: *mut IbvQpInitAttr) -> 
     init.cap = cap;
     ctx.qp_slot(qpn).store(qp, Ordering::Release);
     qp as *mut IbvQp
+}
+
+/// Memory for the data of inline requests, and its region.
+///
+/// # Safety
+/// `pd` must be a PD of ours.
+unsafe fn make_inline(
+    ctx: &Ctx,
+    pd: *mut IbvPd,
+    len: usize,
+) -> Result<Option<(Dma, *mut IbvMr)>, Errno> {
+    if len == 0 {
+        return Ok(None);
+    }
+    let m = ctx.card.alloc(len).ok_or(libc::ENOMEM)?;
+    // SAFETY: memory of ours. The card only reads it, so it has no rights.
+    let mr = unsafe { reg_mr(pd, m.ptr as *mut _, len, m.ptr as u64, 0) };
+    if mr.is_null() {
+        let e = std::io::Error::last_os_error().raw_os_error();
+        ctx.card.free(m);
+        return Err(e.unwrap_or(libc::ENOMEM));
+    }
+    Ok(Some((m, mr)))
+}
+
+/// # Safety
+/// No QP may use it any more.
+unsafe fn free_inline(ctx: &Ctx, inline: Option<(Dma, *mut IbvMr)>) {
+    if let Some((m, mr)) = inline {
+        // SAFETY: made by `reg_mr`; fails only on a card that is dead or in use, and then the memory stays.
+        if unsafe { dereg_mr(mr as *mut VerbsMr) } == 0 && !ctx.forked() {
+            ctx.card.free(m);
+        }
+    }
 }
 
 /// Attributes whose values this side checks; combinations and states are the card's to check.
@@ -464,7 +531,9 @@ pub unsafe extern "C" fn destroy_qp(qp: *mut IbvQp) -> c_int {
     }
     // SAFETY: made by Box::into_raw, and no table holds it any more.
     let boxed = unsafe { Box::from_raw(qp) };
-    let Qp { sq, rq, .. } = *boxed;
+    let Qp { sq, rq, inline, .. } = *boxed;
+    // SAFETY: the QP is gone from the card.
+    unsafe { free_inline(&ctx, inline) };
     if !ctx.forked() {
         ctx.card.free(sq.ring);
         ctx.card.free(rq.ring);

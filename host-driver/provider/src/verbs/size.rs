@@ -1,5 +1,5 @@
 //! How large a queue pair's rings are.
-use super::wqe::{inline_in, max_sges, units_for_inline, units_for_sges};
+use super::wqe::{max_sges, units_for_sges};
 use crate::abi::IbvQpCap;
 use crate::card::Errno;
 use metaroce_hdl_spec::wqe as spec;
@@ -21,7 +21,6 @@ pub struct Sizes {
 pub fn sizes(cap: &IbvQpCap, ud: bool, card_sge: u32) -> Result<Sizes, Errno> {
     let max_sge = (card_sge as usize).min(max_sges(ud)) as u32;
     let max_recv_sge = card_sge.min(16);
-    // Inline data of a UD send would lie where its address vector is.
     let max_inline = if ud { 0 } else { spec::MAX_INLINE as u32 };
     if cap.max_send_wr > MAX_WR
         || cap.max_recv_wr > MAX_WR
@@ -31,8 +30,7 @@ pub fn sizes(cap: &IbvQpCap, ud: bool, card_sge: u32) -> Result<Sizes, Errno> {
     {
         return Err(libc::EINVAL);
     }
-    let units = units_for_sges(cap.max_send_sge as usize, ud)
-        .max(units_for_inline(cap.max_inline_data as usize));
+    let units = units_for_sges(cap.max_send_sge as usize, ud);
     let sq_units = (cap.max_send_wr.max(1) as usize * units).next_power_of_two();
     let sq_log = sq_units.trailing_zeros().max(MIN_SQ_LOG);
     let rq_log = cap.max_recv_wr.max(1).next_power_of_two().trailing_zeros();
@@ -42,13 +40,12 @@ pub fn sizes(cap: &IbvQpCap, ud: bool, card_sge: u32) -> Result<Sizes, Errno> {
         .div_ceil(4)
         .next_power_of_two()
         .trailing_zeros();
-    let inline = if ud { 0 } else { inline_in(units) };
     let recv_wr = if cap.max_recv_wr == 0 { 0 } else { 1 << rq_log };
     Ok(Sizes {
         sq_log,
         rq_log,
         rq_stride,
-        max_inline: inline,
+        max_inline: cap.max_inline_data as usize,
         cap: [
             (1 << sq_log) / units as u32,
             recv_wr,
@@ -85,8 +82,7 @@ mod tests {
                     );
                     assert!(s.cap[0] >= wr && s.cap[1] >= wr && s.max_inline >= inline as usize);
                     assert!((4 << s.rq_stride) >= sge);
-                    let units =
-                        units_for_sges(sge as usize, false).max(units_for_inline(inline as usize));
+                    let units = units_for_sges(sge as usize, false);
                     assert!(units as u32 * s.cap[0] <= 1 << s.sq_log);
                 }
             }

@@ -5,8 +5,8 @@ use metaroce_hdl_spec::wqe::{op, MAX_UNITS, UNIT};
 
 /// Largest message.
 pub const MAX_MSG: u64 = 1 << 31;
-/// First byte of inline data.
-const INLINE_AT: usize = 32;
+/// First byte of the SGEs of unit 0.
+const SGES_AT: usize = 32;
 /// SGEs in unit 0, and in every further one.
 const SGES_FIRST: usize = 2;
 const SGES_UNIT: usize = 4;
@@ -30,16 +30,6 @@ pub const fn units_for_sges(sges: usize, ud: bool) -> usize {
     }
 }
 
-/// Units of a WQE with so many bytes of inline data.
-pub const fn units_for_inline(bytes: usize) -> usize {
-    (INLINE_AT + bytes).div_ceil(UNIT)
-}
-
-/// Inline bytes that fit so many units.
-pub const fn inline_in(units: usize) -> usize {
-    units * UNIT - INLINE_AT
-}
-
 /// SGEs that fit a WQE at all.
 pub const fn max_sges(ud: bool) -> usize {
     SGES_FIRST + SGES_UNIT * (MAX_UNITS - if ud { 2 } else { 1 })
@@ -51,6 +41,14 @@ pub struct Limits {
     pub max_inline: usize,
     pub ud: bool,
     pub sig_all: bool,
+}
+
+/// Where the data of an inline request of one ring slot is kept until the card has read it. The card has no inline
+/// WQEs: the provider copies the data here, and the request has one SGE.
+#[derive(Clone, Copy)]
+pub struct Keep {
+    pub ptr: *mut u8,
+    pub lkey: u32,
 }
 
 /// `wqe::op` of a work request, if the card does it.
@@ -71,8 +69,13 @@ impl Wqe {
     /// Encodes `wr` as the WQE at ring index `index`.
     ///
     /// # Safety
-    /// `wr` and what it points to must be valid; inline data is read.
-    pub unsafe fn encode(wr: &IbvSendWr, limits: &Limits, index: u16) -> Result<Wqe, Errno> {
+    /// `wr` and what it points to must be valid; inline data is read, and `keep` has room for `max_inline` bytes.
+    pub unsafe fn encode(
+        wr: &IbvSendWr,
+        limits: &Limits,
+        index: u16,
+        keep: Keep,
+    ) -> Result<Wqe, Errno> {
         let op = opcode(wr.opcode, limits.ud)?;
         let flags = wr.send_flags;
         let inline = flags & send_flag::INLINE != 0;
@@ -101,25 +104,36 @@ impl Wqe {
         };
         let mut sges = 0;
         if inline {
-            let mut at = INLINE_AT;
+            let mut at = 0;
             for s in list {
                 let n = s.length as usize;
-                // SAFETY: the program's buffer; `at + n` is within max_inline of the bytes.
+                // SAFETY: the program's buffer; `at + n` is within max_inline.
                 unsafe {
-                    let to = wqe.bytes.as_mut_ptr().add(at);
-                    core::ptr::copy_nonoverlapping(s.addr as usize as *const u8, to, n);
-                }
+                    core::ptr::copy_nonoverlapping(
+                        s.addr as usize as *const u8,
+                        keep.ptr.add(at),
+                        n,
+                    )
+                };
                 at += n;
             }
-            wqe.units = units_for_inline(length as usize);
+            if length != 0 {
+                let one = IbvSge {
+                    addr: keep.ptr as u64,
+                    length: length as u32,
+                    lkey: keep.lkey,
+                };
+                wqe.sge(0, &one, limits.ud);
+                sges = 1;
+            }
         } else {
             // An empty SGE moves nothing and is left out.
             for s in list.iter().filter(|s| s.length != 0) {
                 wqe.sge(sges, s, limits.ud);
                 sges += 1;
             }
-            wqe.units = units_for_sges(sges, limits.ud);
         }
+        wqe.units = units_for_sges(sges, limits.ud);
         let bit = |flag: u32, at: u32| ((flags & flag != 0) as u64) << at;
         let signaled = bit(send_flag::SIGNALED, 8) | (limits.sig_all as u64) << 8;
         wqe.put64(
@@ -128,7 +142,6 @@ impl Wqe {
                 | signaled
                 | bit(send_flag::FENCE, 9)
                 | bit(send_flag::SOLICITED, 10)
-                | (inline as u64) << 11
                 | (sges as u64) << 16
                 | (wqe.units as u64) << 24
                 | (wr.imm as u64) << 32,
@@ -149,7 +162,7 @@ impl Wqe {
     #[inline]
     fn sge(&mut self, i: usize, s: &IbvSge, ud: bool) {
         let at = if i < SGES_FIRST {
-            INLINE_AT + i * SGE_BYTES
+            SGES_AT + i * SGE_BYTES
         } else {
             UNIT * if ud { 2 } else { 1 } + (i - SGES_FIRST) * SGE_BYTES
         };
@@ -182,8 +195,12 @@ pub fn used(producer: u16, consumer: u16) -> usize {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use metaroce_hdl_spec::wqe::{sge_unit, sq, MAX_INLINE, MAX_SGE};
+    use metaroce_hdl_spec::wqe::{sge_unit, sq, MAX_SGE};
 
+    const NOWHERE: Keep = Keep {
+        ptr: core::ptr::null_mut(),
+        lkey: 0,
+    };
     const RC: Limits = Limits {
         max_sge: 16,
         max_inline: 288,
@@ -220,7 +237,8 @@ mod tests {
     fn header_fields_are_those_of_the_layout() {
         let mut s = sges(2);
         let flags = send_flag::FENCE | send_flag::SIGNALED | send_flag::SOLICITED;
-        let w = unsafe { Wqe::encode(&wr(wr_op::WRITE_IMM, flags, &mut s), &RC, 0xfedc) }.unwrap();
+        let w = unsafe { Wqe::encode(&wr(wr_op::WRITE_IMM, flags, &mut s), &RC, 0xfedc, NOWHERE) }
+            .unwrap();
         let b = &w.bytes[..];
         for (f, v) in [
             (sq::opcode, op::WRITE_IMM as u64),
@@ -256,6 +274,7 @@ mod tests {
                     ..RC
                 },
                 0,
+                NOWHERE,
             )
         }
         .unwrap();
@@ -270,7 +289,7 @@ mod tests {
         assert_eq!((max_sges(false), max_sges(true)), (18, 14));
         assert!(MAX_SGE <= max_sges(false));
         let mut s = sges(16);
-        let w = unsafe { Wqe::encode(&wr(wr_op::SEND, 0, &mut s), &RC, 0) }.unwrap();
+        let w = unsafe { Wqe::encode(&wr(wr_op::SEND, 0, &mut s), &RC, 0, NOWHERE) }.unwrap();
         assert_eq!(
             (w.units, sq::units.get(&w.bytes), sq::num_sge.get(&w.bytes)),
             (5, 5, 16)
@@ -304,14 +323,14 @@ mod tests {
             ..RC
         };
         let mut s = sges(3);
-        let w = unsafe { Wqe::encode(&wr(wr_op::SEND, 0, &mut s), &ud, 0) }.unwrap();
+        let w = unsafe { Wqe::encode(&wr(wr_op::SEND, 0, &mut s), &ud, 0, NOWHERE) }.unwrap();
         assert_eq!(w.units, 3);
         assert_eq!(sge_unit::len0.get(w.unit(2)), 3);
         assert_eq!(sq::remote_va.get(&w.bytes), 0);
     }
 
     #[test]
-    fn inline_data_runs_on_through_the_units() {
+    fn inline_data_is_kept_beside_the_ring() {
         for n in [0usize, 1, 32, 33, 96, 97, 288] {
             let data: Vec<u8> = (0..n).map(|i| i as u8 ^ 0x5a).collect();
             let cut = n / 3;
@@ -327,24 +346,32 @@ mod tests {
                     lkey: 0,
                 },
             ];
-            let w = unsafe { Wqe::encode(&wr(wr_op::SEND, send_flag::INLINE, &mut s), &RC, 0) }
-                .unwrap();
-            assert_eq!(w.units, (32 + n).div_ceil(64), "{n}");
-            assert_eq!(&w.bytes[32..32 + n], &data[..]);
-            assert!(w.bytes[32 + n..].iter().all(|b| *b == 0));
-            assert_eq!(
-                (sq::inline.get(&w.bytes), sq::num_sge.get(&w.bytes)),
-                (1, 0)
-            );
-            assert!(inline_in(w.units) >= n);
+            let mut room = [0u8; 300];
+            let keep = Keep {
+                ptr: room.as_mut_ptr(),
+                lkey: 0x1234,
+            };
+            let wr = wr(wr_op::SEND, send_flag::INLINE, &mut s);
+            let w = unsafe { Wqe::encode(&wr, &RC, 0, keep) }.unwrap();
+            assert_eq!(w.units, 1);
+            assert_eq!(&room[..n], &data[..]);
+            assert!(room[n..].iter().all(|b| *b == 0));
+            assert_eq!(sq::inline.get(&w.bytes), 0);
+            assert_eq!(sq::num_sge.get(&w.bytes), (n != 0) as u64);
+            let mut sge = [0u8; 16];
+            if n != 0 {
+                sge[..8].copy_from_slice(&(room.as_ptr() as u64).to_le_bytes());
+                sge[8..12].copy_from_slice(&(n as u32).to_le_bytes());
+                sge[12..].copy_from_slice(&0x1234u32.to_le_bytes());
+            }
+            assert_eq!(w.bytes[32..48], sge);
         }
-        assert_eq!(inline_in(MAX_UNITS), MAX_INLINE);
     }
 
     #[test]
     fn refusals() {
         let e = |opcode, flags, s: &mut [IbvSge], limits: &Limits| {
-            unsafe { Wqe::encode(&wr(opcode, flags, s), limits, 0) }.err()
+            unsafe { Wqe::encode(&wr(opcode, flags, s), limits, 0, NOWHERE) }.err()
         };
         let ud = Limits {
             ud: true,
@@ -394,7 +421,7 @@ mod tests {
     fn empty_sges_are_left_out() {
         let mut s = sges(3);
         s[1].length = 0;
-        let w = unsafe { Wqe::encode(&wr(wr_op::SEND, 0, &mut s), &RC, 0) }.unwrap();
+        let w = unsafe { Wqe::encode(&wr(wr_op::SEND, 0, &mut s), &RC, 0, NOWHERE) }.unwrap();
         assert_eq!((sq::num_sge.get(&w.bytes), w.units), (2, 1));
         assert_eq!(sq::sge1_len.get(&w.bytes), 3);
     }
