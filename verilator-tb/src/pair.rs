@@ -1,10 +1,10 @@
 //! Two scripted hosts with connected QPs: the set-up of most benches and whole-card tests.
 
 use crate::{
-    script::{Conn, Cqe, Host, Qp, Ring, Wr},
+    script::{mask, Conn, Cqe, Host, Qp, Ring, Wr},
     sim::{Sim, SimConfig},
 };
-use metaroce_hdl_spec::wqe::op;
+use metaroce_hdl_spec::{cmd, wqe::op};
 
 /// One end: a process, its PD, one CQ for all, its QPs and one big buffer.
 pub struct End {
@@ -59,6 +59,58 @@ impl Pair {
             b.host.connect(&mut sim, &qp, 0, qa, conn);
         }
         Pair { sim, ends }
+    }
+
+    /// One more connected QP on each end, with attributes of its own; its index.
+    pub fn add(&mut self, conn: &Conn, sq_log: u32, rq_log: u32) -> usize {
+        let Pair { sim, ends } = self;
+        for e in ends.iter_mut() {
+            let qp = e.host.create_qp(sim, e.pd, &e.cq, &e.cq, sq_log, rq_log);
+            e.qps.push(qp);
+        }
+        let k = ends[0].qps.len() - 1;
+        self.connect(k, conn);
+        k
+    }
+
+    /// RESET to RTS on both ends of QP pair `k`.
+    pub fn connect(&mut self, k: usize, conn: &Conn) {
+        let Pair { sim, ends } = self;
+        let qps = [ends[0].qps[k].clone(), ends[1].qps[k].clone()];
+        for e in 0..2 {
+            let peer = qps[1 - e].qpn;
+            ends[e].host.connect(sim, &qps[e], 1 - e, peer, conn);
+        }
+    }
+
+    /// State of a QP as the card says.
+    pub fn state(&mut self, e: usize, q: usize) -> u8 {
+        let end = &mut self.ends[e];
+        let qpn = end.qps[q].qpn;
+        let r = end
+            .host
+            .command(&mut self.sim, cmd::op::QUERY_QP, qpn, |_| {})
+            .expect("QUERY_QP");
+        cmd::response::state.get(&r) as u8
+    }
+
+    /// Moves a QP to a state that needs no attributes; a QP that goes to RESET has empty rings.
+    pub fn to_state(&mut self, e: usize, q: usize, state: u64) {
+        let end = &mut self.ends[e];
+        let set = [(cmd::modify_qp::next_state, state)];
+        end.host
+            .modify(&mut self.sim, end.qps[q].qpn, mask::STATE, &set)
+            .expect("MODIFY_QP");
+        if state == 0 {
+            (end.qps[q].pi, end.qps[q].rpi) = (0, 0);
+        }
+    }
+
+    /// `n` cycles.
+    pub fn run(&mut self, n: u32) {
+        for _ in 0..n {
+            self.sim.step();
+        }
     }
 
     /// Posts on end `e`, QP `q`, and rings.

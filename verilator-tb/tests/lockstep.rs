@@ -264,7 +264,7 @@ impl Bench {
             .position(|q| q.qpn == c.qpn)
             .expect("QPN of a completion");
         assert_eq!(c.status, 0, "{c:?}");
-        cover::add("status", "0", 1);
+        cover::add("status", "SUCCESS", 1);
         if c.is_recv {
             let want = self.recvs[e][q].pop_front();
             assert_eq!(want, Some((c.index, c.length, c.imm)), "{c:?}");

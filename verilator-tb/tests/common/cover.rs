@@ -1,5 +1,6 @@
 //! Record of what the tests hit, for `docs/results/coverage.md` (tests/coverage.rs).
 
+use metaroce_hdl_spec::codes::Code;
 use metaroce_protocol::{Frame, Syndrome};
 use metaroce_tb::pair::Pair;
 use std::{collections::BTreeMap, path::PathBuf, sync::Mutex};
@@ -20,6 +21,11 @@ pub fn syndrome_name(s: Syndrome) -> String {
         Syndrome::Nak(c) => format!("NAK {c:?}"),
         Syndrome::Reserved(b) => format!("reserved {b:#x}"),
     }
+}
+
+/// Name of a code of the host interface.
+pub fn name(table: &'static [Code], v: u8) -> &'static str {
+    table.iter().find(|c| c.value == v).map_or("?", |c| c.name)
 }
 
 /// A frame that a card sent.

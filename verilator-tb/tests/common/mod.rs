@@ -3,4 +3,5 @@
 #![allow(dead_code)] // each test binary uses its own part
 
 pub mod cover;
+pub mod log;
 pub mod tap;
