@@ -1,7 +1,7 @@
 //! `cargo xtask depth`: logic depth and cells of every block of the RTL catalogue, by yosys, into `docs/results/depth.md`.
 //!
-//! LUT6 levels between registers, with memories cut out (their ports count as registers). Carry chains are not modelled, so wide adders and
-//! compares look deeper than they are on a chip; clock enables and resets count as LUTs.
+//! LUT6 levels between registers, with memories cut out (their ports count as registers). Adders and compares keep their carry chain as one cell,
+//! as every FPGA does; it counts as one level. Clock enables and resets count as LUTs.
 
 use anyhow::{bail, Context, Result};
 use std::path::{Path, PathBuf};
@@ -10,42 +10,94 @@ use std::process::Command;
 /// Levels that a block may have between registers.
 pub const LIMIT: usize = 6;
 
-const SCRIPT: &str = "hierarchy -top {top}; proc; flatten; opt; wreduce; peepopt; opt_clean; alumacc; share -fast; opt; \
-memory -nomap; opt -fast -full; opt_clean; tee -q -o {top}.mem dump t:$mem_v2; expose -evert t:$mem_v2; opt_clean; techmap; \
+/// A carry chain, opaque to the mapper.
+const CARRY: &str = "(* blackbox *)
+module CARRY (P, G, CI, CO);
+    parameter WIDTH = 1;
+    input [WIDTH-1:0] P, G;
+    input CI;
+    output [WIDTH-1:0] CO;
+endmodule
+";
+
+/// Adders, subtractors and compares: LUTs before and behind a chain.
+const ADDER: &str = r#"(* techmap_celltype = "$alu" *)
+module chain_alu (A, B, CI, BI, X, Y, CO);
+    parameter A_SIGNED = 0;
+    parameter B_SIGNED = 0;
+    parameter A_WIDTH = 1;
+    parameter B_WIDTH = 1;
+    parameter Y_WIDTH = 1;
+    input [A_WIDTH-1:0] A;
+    input [B_WIDTH-1:0] B;
+    input CI, BI;
+    output [Y_WIDTH-1:0] X, Y, CO;
+    wire [Y_WIDTH-1:0] a, w, b;
+    \$pos #(.A_SIGNED(A_SIGNED), .A_WIDTH(A_WIDTH), .Y_WIDTH(Y_WIDTH)) ea (.A(A), .Y(a));
+    \$pos #(.A_SIGNED(B_SIGNED), .A_WIDTH(B_WIDTH), .Y_WIDTH(Y_WIDTH)) eb (.A(B), .Y(w));
+    assign b = w ^ {Y_WIDTH{BI}};
+    assign X = a ^ b;
+    CARRY #(.WIDTH(Y_WIDTH)) chain (.P(X), .G(a & b), .CI(CI), .CO(CO));
+    wire [Y_WIDTH:0] c = {CO, CI};
+    assign Y = X ^ c[Y_WIDTH-1:0];
+endmodule
+"#;
+
+/// Why a path is as long as it is: block, path, reason. Shown only while the path is still that one.
+const REASONS: &[(&str, &str, &str)] = &[];
+
+const SCRIPT: &str = "read_verilog -lib carry.v; hierarchy -top {top}; proc; flatten; opt; wreduce; peepopt; opt_clean; alumacc; share -fast; opt; \
+memory -nomap; opt -fast -full; opt_clean; tee -q -o {top}.mem dump t:$mem_v2; expose -evert t:$mem_v2; opt_clean; techmap -map adder.v; techmap; \
 opt -fast; simplemap; dfflegalize -cell $_DFF_P_ 01; abc -lut 6; opt_clean; tee -q -o {top}.stat stat; tee -q -o {top}.ltp ltp -noff";
 
 struct Row {
     name: String,
     luts: usize,
     ffs: usize,
+    chains: usize,
     mem_bits: usize,
     levels: usize,
     path: String,
 }
 
-/// Measure the named blocks (all when empty). With all of them the page is rewritten.
+/// Measure the named blocks (all when empty). With all of them the page is rewritten, else their lines.
 pub fn run(root: &Path, names: &[String]) -> Result<()> {
     let dir = out_dir(root, "depth")?;
-    let done = emit(root, &dir, names)?;
-    let mut rows = vec![];
-    for name in done {
+    std::fs::write(dir.join("carry.v"), CARRY)?;
+    std::fs::write(dir.join("adder.v"), ADDER)?;
+    let page = root.join("docs/results/depth.md");
+    std::fs::create_dir_all(page.parent().expect("docs"))?;
+    if names.is_empty() {
+        std::fs::write(&page, table(&[]))?;
+    }
+    for name in emit(root, &dir, names)? {
         let script = format!("read_verilog {name}.v; {SCRIPT}").replace("{top}", &name);
         yosys(&dir, &script).with_context(|| name.clone())?;
         let read = |ext: &str| std::fs::read_to_string(dir.join(format!("{name}.{ext}")));
         let row = parse(&name, &read("stat")?, &read("ltp")?, &read("mem")?);
         println!(
-            "{:24} {:6} LUT6 {:6} FF {:8} memory bits {:3} levels   {}",
-            name, row.luts, row.ffs, row.mem_bits, row.levels, row.path
+            "{:24} {:6} LUT6 {:4} chains {:6} FF {:8} memory bits {:3} levels   {}",
+            name, row.luts, row.chains, row.ffs, row.mem_bits, row.levels, row.path
         );
-        rows.push(row);
+        let mut lines = rows_of(&std::fs::read_to_string(&page).unwrap_or_default());
+        match lines.iter_mut().find(|(n, _)| *n == name) {
+            Some((_, l)) => *l = line(&row),
+            None => lines.push((name, line(&row))),
+        }
+        std::fs::write(&page, table(&lines))?;
     }
-    if names.is_empty() {
-        let page = root.join("docs/results/depth.md");
-        std::fs::create_dir_all(page.parent().expect("docs"))?;
-        std::fs::write(&page, table(&rows))?;
-        println!("wrote {}", page.display());
-    }
+    println!("wrote {}", page.display());
     Ok(())
+}
+
+/// Block and line of each row of the page.
+fn rows_of(page: &str) -> Vec<(String, String)> {
+    page.lines()
+        .filter_map(|l| {
+            let name = l.strip_prefix("| `")?.split_once('`')?.0;
+            Some((name.to_string(), l.to_string()))
+        })
+        .collect()
 }
 
 /// Scratch folder of a task inside the target folder.
@@ -157,34 +209,52 @@ fn parse(name: &str, stat: &str, ltp: &str, mem: &str) -> Row {
         .filter_map(|l| l.split_once(": \\"))
         .map(|(_, r)| r.split(" (").next().unwrap_or("").trim())
         .collect();
-    let path = match (ends.first(), ends.last()) {
+    let mut path = match (ends.first(), ends.last()) {
         (Some(a), Some(b)) if ends.len() > 1 => format!("{a} .. {b}"),
         (Some(a), _) => a.to_string(),
         _ => String::new(),
     };
+    let on_path = ltp.lines().filter(|l| l.contains(".chain)")).count();
+    match on_path {
+        0 => {}
+        1 => path += ", one chain",
+        n => path += &format!(", {n} chains"),
+    }
     Row {
         name: name.into(),
         luts: count(" $lut"),
         ffs: count(" $_DFF_P_"),
+        chains: count(" CARRY"),
         mem_bits: bits,
         levels,
         path,
     }
 }
 
-fn table(rows: &[Row]) -> String {
+fn line(r: &Row) -> String {
+    let mark = if r.levels > LIMIT { " (over)" } else { "" };
+    let why = REASONS
+        .iter()
+        .find(|(b, p, _)| *b == r.name && *p == r.path)
+        .map_or(String::new(), |(_, _, why)| format!(": {why}"));
+    format!(
+        "| `{}` | {} | {} | {} | {} | {}{mark} | `{}`{why} |",
+        r.name, r.luts, r.chains, r.ffs, r.mem_bits, r.levels, r.path
+    )
+}
+
+fn table(lines: &[(String, String)]) -> String {
     let mut s = format!(
-        "# Logic depth and size of the blocks\n\nGenerated by `cargo xtask depth` with yosys. Levels are LUT6 levels on the longest path between registers; memories are cut\n\
-out, their ports count as registers. The aim is {LIMIT}. Carry chains are not modelled (wide adders and compares look deeper than they are), clock\n\
-enables and resets count as LUTs. Memory bits include what becomes block RAM.\n\n\
-| block | LUT6 | FF | memory bits | levels | longest path |\n|---|---:|---:|---:|---:|---|\n"
+        "# Logic depth and size of the blocks\n\nGenerated by `cargo xtask depth` with yosys (`cargo xtask depth NAME` measures one block). Parameters are those of `sim-100g`.\n\
+Levels are the LUT6 levels on the longest path between registers; memories are cut out, their ports count as registers. The aim is {LIMIT}.\n\
+Adders and compares keep their carry chain, which counts as one level whatever its width (the LUTs before and behind it count too); a path says how many\n\
+chains are on it. Paths from and to the ports of a block count as if the port were a register. Clock enables and resets count as LUTs. Memory bits include\n\
+what becomes block RAM.\n\n\
+| block | LUT6 | carry chains | FF | memory bits | levels | longest path |\n|---|---:|---:|---:|---:|---:|---|\n"
     );
-    for r in rows {
-        let mark = if r.levels > LIMIT { " (over)" } else { "" };
-        s += &format!(
-            "| `{}` | {} | {} | {} | {}{mark} | `{}` |\n",
-            r.name, r.luts, r.ffs, r.mem_bits, r.levels, r.path
-        );
+    for (_, l) in lines {
+        s += l;
+        s.push('\n');
     }
     s
 }
@@ -195,14 +265,17 @@ mod tests {
 
     #[test]
     fn reads_yosys_reports() {
-        let stat = "  541   $_DFF_P_\n  1091   $lut\n";
-        let ltp = "Longest topological path in x (length=4):\n    0: \\lvl.q [15]\n    1: $abc$1 (via $abc$2)\n   ff: \\fwd.q (via $auto$3)\n";
+        let stat = "  541   $_DFF_P_\n  1091   $lut\n  7   CARRY\n";
+        let ltp = "Longest topological path in x (length=4):\n    0: \\lvl.q [15]\n    1: $abc$1 (via $abc$2)\n    2: $abc$3 (via $a$4.chain)\n   ff: \\fwd.q (via $auto$3)\n";
         let mem = "cell $mem_v2 $m\n  parameter \\SIZE 64\n  parameter \\INIT 0\n  parameter signed \\X 1\n  parameter \\WIDTH 32'00000000000000000000001000000000\nend\n";
         let r = parse("x", stat, ltp, mem);
         assert_eq!(
             (r.luts, r.ffs, r.mem_bits, r.levels),
             (1091, 541, 64 * 512, 4)
         );
-        assert_eq!(r.path, "lvl.q [15] .. fwd.q");
+        assert_eq!(r.chains, 7);
+        assert_eq!(r.path, "lvl.q [15] .. fwd.q, one chain");
+        let page = table(&[("x".into(), line(&r))]);
+        assert_eq!(rows_of(&page), [("x".into(), line(&r))]);
     }
 }
