@@ -62,6 +62,14 @@ impl Session {
         if a.trace && !cfg!(feature = "trace") {
             bail!("this build has no signal dumps: start with ./metaroce, which builds them in (needs liblz4-dev and zlib1g-dev)");
         }
+        // Signals end the children first, then everything is cleaned up; from here on there is something to clean.
+        let interrupted = Arc::new(AtomicBool::new(false));
+        for s in [libc::SIGINT, libc::SIGTERM, libc::SIGHUP] {
+            signal_hook::flag::register(s, interrupted.clone()).context("can't catch signals")?;
+        }
+        // What programs leave behind becomes a child of this process, so that it can be ended with the run.
+        // SAFETY: a plain system call.
+        unsafe { libc::prctl(libc::PR_SET_CHILD_SUBREAPER, 1) };
         let root = Root::temporary()?;
         root.populate(a.cards as usize)?;
         let dir = new_run()?;
@@ -74,11 +82,6 @@ impl Session {
             direct_dma: !a.agent_dma,
             log: Some(dir.join("sim.log")),
         };
-        // Signals end the children first, then everything is cleaned up.
-        let interrupted = Arc::new(AtomicBool::new(false));
-        for s in [libc::SIGINT, libc::SIGTERM, libc::SIGHUP] {
-            signal_hook::flag::register(s, interrupted.clone()).context("can't catch signals")?;
-        }
         let (tx, rx) = mpsc::channel();
         let thread = std::thread::Builder::new()
             .name("simulator".into())
@@ -164,6 +167,7 @@ impl Session {
 
     /// Stops the cards, writes result.json, and returns the report.
     pub fn finish(mut self) -> Result<(Report, PathBuf)> {
+        end_descendants();
         self.control.stop();
         let r = match self.thread.take().expect("finished once").join() {
             Ok(r) => r?,
@@ -188,6 +192,55 @@ fn stop(c: &mut Child) -> Result<Option<ExitStatus>> {
     }
     let _ = c.kill();
     Ok(Some(c.wait()?))
+}
+
+/// Ends the processes that programs of the run left in the background: their cards go now.
+fn end_descendants() {
+    let begun = Instant::now();
+    let mut signal = libc::SIGTERM;
+    loop {
+        // SAFETY: reaps children that nobody waits for any more; SIGTERM and SIGKILL go to processes below this one.
+        unsafe {
+            while libc::waitpid(-1, std::ptr::null_mut(), libc::WNOHANG) > 0 {}
+            let left = descendants(std::process::id());
+            if left.is_empty() || begun.elapsed() > Duration::from_secs(5) {
+                return;
+            }
+            if begun.elapsed() > Duration::from_secs(1) {
+                signal = libc::SIGKILL;
+            }
+            for pid in left {
+                libc::kill(pid as i32, signal);
+            }
+        }
+        std::thread::sleep(Duration::from_millis(20));
+    }
+}
+
+/// All processes below `root`.
+fn descendants(root: u32) -> Vec<u32> {
+    // "pid (name) state ppid ...": the name may hold spaces and parentheses.
+    let parent = |pid: u32| -> Option<u32> {
+        let s = fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
+        let rest = s.rsplit_once(')')?.1;
+        rest.split_whitespace().nth(1)?.parse().ok()
+    };
+    let pairs: Vec<(u32, u32)> = fs::read_dir("/proc")
+        .into_iter()
+        .flatten()
+        .filter_map(|e| {
+            let pid = e.ok()?.file_name().to_str()?.parse().ok()?;
+            Some((pid, parent(pid)?))
+        })
+        .collect();
+    let mut found = vec![root];
+    let mut at = 0;
+    while at < found.len() {
+        let p = found[at];
+        found.extend(pairs.iter().filter(|(_, q)| *q == p).map(|(c, _)| *c));
+        at += 1;
+    }
+    found.split_off(1)
 }
 
 /// Programs that the preload library can't reach get a message instead of an empty device list.

@@ -178,7 +178,8 @@ impl Fabric {
             Some(d) => d.try_into().expect("six bytes"),
             None => return,
         };
-        let Some(&port) = self.macs.get(&dst).filter(|p| **p != from) else {
+        // A card may talk to itself: programs that take the first device they find have both ends on one card.
+        let Some(&port) = self.macs.get(&dst) else {
             self.stats.unroutable += 1;
             return;
         };
