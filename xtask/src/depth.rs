@@ -33,8 +33,12 @@ module chain_alu (A, B, CI, BI, X, Y, CO);
     input CI, BI;
     output [Y_WIDTH-1:0] X, Y, CO;
     wire [Y_WIDTH-1:0] a, w, b;
-    \$pos #(.A_SIGNED(A_SIGNED), .A_WIDTH(A_WIDTH), .Y_WIDTH(Y_WIDTH)) ea (.A(A), .Y(a));
-    \$pos #(.A_SIGNED(B_SIGNED), .A_WIDTH(B_WIDTH), .Y_WIDTH(Y_WIDTH)) eb (.A(B), .Y(w));
+    generate if (A_WIDTH == 0) assign a = 0;
+    else \$pos #(.A_SIGNED(A_SIGNED), .A_WIDTH(A_WIDTH), .Y_WIDTH(Y_WIDTH)) ea (.A(A), .Y(a));
+    endgenerate
+    generate if (B_WIDTH == 0) assign w = 0;
+    else \$pos #(.A_SIGNED(B_SIGNED), .A_WIDTH(B_WIDTH), .Y_WIDTH(Y_WIDTH)) eb (.A(B), .Y(w));
+    endgenerate
     assign b = w ^ {Y_WIDTH{BI}};
     assign X = a ^ b;
     CARRY #(.WIDTH(Y_WIDTH)) chain (.P(X), .G(a & b), .CI(CI), .CO(CO));
@@ -43,8 +47,35 @@ module chain_alu (A, B, CI, BI, X, Y, CO);
 endmodule
 "#;
 
-/// Why a path is as long as it is: block, path, reason. Shown only while the path is still that one.
-const REASONS: &[(&str, &str, &str)] = &[];
+/// Why a path is as long as it is: block, path, reason. Shown only while the path is still that one
+/// (bit numbers aside: the mapper's choice among equal bits varies).
+const REASONS: &[(&str, &str, &str)] = &[
+    (
+        "requester",
+        "g.q .. nleft.q, 3 chains",
+        "MTU code to bytes, bytes left in packets, compared, then the state's choice, in one cycle",
+    ),
+    (
+        "responder",
+        "chk.n.q .. todo.q, one chain",
+        "PSN against the window with the packet count added (a 25-bit sum that is tested for zero), then the choice of the answer",
+    ),
+    (
+        "egress",
+        "build.av.q .. build.p0.q, one chain",
+        "IPv4 header checksum: four words are added in one cycle (carry-save, then the chain)",
+    ),
+    (
+        "translate",
+        "piece.q .. c.q, one chain",
+        "bytes left after this piece (a 13-bit subtraction) tested for zero, then the choice of the next request",
+    ),
+    (
+        "acks",
+        "fresh.fwd_d.q .. fresh.fwd.q, one chain",
+        "age of the oldest wish (a subtraction), then whether its FIFO is popped and empties",
+    ),
+];
 
 const SCRIPT: &str = "read_verilog -lib carry.v; hierarchy -top {top}; proc; flatten; opt; wreduce; peepopt; opt_clean; alumacc; share -fast; opt; \
 memory -nomap; opt -fast -full; opt_clean; tee -q -o {top}.mem dump t:$mem_v2; expose -evert t:$mem_v2; opt_clean; techmap -map adder.v; techmap; \
@@ -231,11 +262,18 @@ fn parse(name: &str, stat: &str, ltp: &str, mem: &str) -> Row {
     }
 }
 
+/// A path without its bit numbers.
+fn no_bits(path: &str) -> String {
+    let mut parts = path.split(" [");
+    let first = parts.next().unwrap_or("").to_string();
+    parts.fold(first, |s, p| s + p.split_once(']').map_or("", |(_, r)| r))
+}
+
 fn line(r: &Row) -> String {
     let mark = if r.levels > LIMIT { " (over)" } else { "" };
     let why = REASONS
         .iter()
-        .find(|(b, p, _)| *b == r.name && *p == r.path)
+        .find(|(b, p, _)| *b == r.name && *p == no_bits(&r.path))
         .map_or(String::new(), |(_, _, why)| format!(": {why}"));
     format!(
         "| `{}` | {} | {} | {} | {} | {}{mark} | `{}`{why} |",
@@ -275,6 +313,7 @@ mod tests {
         );
         assert_eq!(r.chains, 7);
         assert_eq!(r.path, "lvl.q [15] .. fwd.q, one chain");
+        assert_eq!(no_bits(&r.path), "lvl.q .. fwd.q, one chain");
         let page = table(&[("x".into(), line(&r))]);
         assert_eq!(rows_of(&page), [("x".into(), line(&r))]);
     }
