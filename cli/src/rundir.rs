@@ -8,7 +8,10 @@ use metaroce::{
 use metaroce_tb::sim::CardId;
 use std::{
     env, fs,
-    os::unix::fs::{symlink, DirBuilderExt},
+    os::unix::{
+        fs::{symlink, DirBuilderExt},
+        net::UnixStream,
+    },
     path::{Path, PathBuf},
 };
 
@@ -95,7 +98,9 @@ pub fn background_root() -> PathBuf {
 
 impl Root {
     pub fn temporary() -> Result<Root> {
-        let path = runtime_base().join(format!("metaroce-{}", std::process::id()));
+        let base = runtime_base();
+        sweep(&base);
+        let path = base.join(format!("metaroce-{}", std::process::id()));
         let _ = fs::remove_dir_all(&path);
         Root::at(path, false)
     }
@@ -149,6 +154,25 @@ impl Root {
             ("METAROCE_ROOT".into(), root),
             ("LD_PRELOAD".into(), preload),
         ])
+    }
+}
+
+/// Removes trees of runs that were killed: nobody is behind their sockets.
+fn sweep(base: &Path) {
+    for e in fs::read_dir(base).into_iter().flatten().flatten() {
+        let name = e.file_name();
+        let ours = name
+            .to_str()
+            .and_then(|n| n.strip_prefix("metaroce-"))
+            .is_some_and(|n| n.parse::<u32>().is_ok());
+        if !ours {
+            continue;
+        }
+        // A live one refuses with another error: the socket is of another type.
+        let r = UnixStream::connect(e.path().join("cardd.sock"));
+        if r.is_err_and(|e| e.kind() == std::io::ErrorKind::ConnectionRefused) {
+            let _ = fs::remove_dir_all(e.path());
+        }
     }
 }
 

@@ -5,11 +5,11 @@ use common::*;
 
 /// One `metaroce perftest`; clean wire unless told.
 fn perftest(lab: &Lab, args: &str) -> serde_json::Value {
-    let words: Vec<&str> = ["perftest", "--timeout", "60"]
+    let words: Vec<&str> = ["perftest", "--timeout", "200"]
         .into_iter()
         .chain(args.split_whitespace())
         .collect();
-    let o = lab.metaroce(&words).wait(75).ok().says("Card time");
+    let o = lab.metaroce(&words).wait(210).ok().says("Card time");
     let r = lab.result();
     println!("{args}: {:.1} s", o.took.as_secs_f64());
     if !args.contains("--loss") {

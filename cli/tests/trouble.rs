@@ -159,6 +159,30 @@ fn interrupted_runs_leave_nothing() {
     }
 }
 
+/// SIGKILL leaves the tree; programs end at once, and the next run cleans up. It leaves trees in use alone.
+#[test]
+fn a_killed_run_takes_its_programs_along() {
+    let lab = Lab::new();
+    let sleeps = |n: &str| lab.processes().iter().any(|(_, c)| c == n);
+    let alive = lab.metaroce(&["run", "--", "sleep", "51"]);
+    let r = lab.metaroce(&["run", "--", "sleep", "50"]);
+    until("programs", 20, || {
+        sleeps("sleep 50 ") && sleeps("sleep 51 ")
+    });
+    kill(r.pid(), libc::SIGKILL);
+    r.wait(5).code(137);
+    until("end of the program", 5, || !sleeps("sleep 50 "));
+    let trees = || fs::read_dir(lab.dir.join("rt")).unwrap().count();
+    assert_eq!(trees(), 2);
+    lab.metaroce(&["run", "--", "true"]).wait(20).ok();
+    assert_eq!(trees(), 1);
+    assert!(sleeps("sleep 51 "));
+    kill(alive.pid(), libc::SIGTERM);
+    alive.wait(20).code(130);
+    lab.assert_tidy();
+    lab.assert_no_processes();
+}
+
 /// A program that leaves a process behind doesn't keep it: its card is gone.
 #[test]
 fn what_a_program_leaves_in_the_background_ends_with_the_run() {
