@@ -71,5 +71,6 @@ pub fn formal() -> Vec<Entry> {
     block!(b, "f_fifo", Fifo::<Bits<4>, 2>::default());
     block!(b, "f_arb", Arb3::<Bits<4>>::default());
     block!(b, "f_psn", PsnCmp::default());
+    block!(b, "f_qp", sequencer::rule::QpRule::default());
     b
 }

@@ -1,4 +1,5 @@
-//! `cargo xtask formal`: unbounded proofs (temporal induction in yosys' own SAT solver) of small copies of the RTL's stream and compare blocks.
+//! `cargo xtask formal`: unbounded proofs (temporal induction in yosys' own SAT solver) of small copies of the RTL's stream and compare
+//! blocks, and of the rule by which the sequencer judges MODIFY_QP.
 //!
 //! The properties are in `rtl/formal/*.sv`, one wrapper module `w` a block. A line `// yosys: command` in a wrapper runs after flattening: that is how
 //! a strengthening reaches a signal inside the block. Every property set is also run on broken copies, which must fail: a proof that cannot
@@ -60,6 +61,43 @@ const PROOFS: &[Proof] = &[
         broken: &[
             ("half of the half", "older = d[32'h17]", "older = d[22]"),
             ("equal counts as newer", "newer = |d & ", "newer = "),
+        ],
+    },
+    // rows of the ROM stand at type << 6 | from << 3 | to
+    Proof {
+        wrapper: "qp",
+        block: "f_qp",
+        broken: &[
+            (
+                "INIT to RTR without MIN_RNR_TIMER",
+                "mem[10] = 43'h4b466652301",
+                "mem[10] = 43'h4b466642301",
+            ),
+            (
+                "INIT to RTR takes CAP",
+                "mem[10] = 43'h4b466652301",
+                "mem[10] = 43'h6b466652301",
+            ),
+            ("RESET to RTS", "mem[3] = 43'h0;", "mem[3] = 43'h400001;"),
+            ("RTS to SQE", "mem[29] = 43'h0;", "mem[29] = 43'h400001;"),
+            (
+                "SQE to RTS of an RC QP",
+                "mem[43] = 43'h0;",
+                "mem[43] = 43'h400001;",
+            ),
+            ("assumed state not compared", "& (assumed != cur)", "& 1'b0"),
+            (
+                "missing attributes forgiven",
+                "w_need$d = |need",
+                "w_need$d = 1'b0",
+            ),
+            (
+                "attributes too many forgiven",
+                "w_more$d = |allow",
+                "w_more$d = 1'b0",
+            ),
+            ("every QP is an RC QP", "((qp_type) & 8'hff)", "8'h0"),
+            ("refuses everything", "refuse = (", "refuse = 1'b1 | ("),
         ],
     },
 ];

@@ -24,19 +24,19 @@ impl<
             v, acc
         );
         dff_setup!(
-            self, clock, carry, low, high, low_c, high_c, yes, w_hi, w_lt, w_gt, w_own, w_tag,
-            w_cur, w_need, w_more, nn, addr
+            self, clock, carry, low, high, low_c, high_c, yes, w_hi, w_lt, w_gt, w_own, w_tag, nn,
+            addr
         );
         dff_setup!(
-            self, clock, first, okind, oidx, otag, oaddr, obj, hi, tries, cur, typ, owner, nx, row,
-            arg, t, tn
+            self, clock, first, okind, oidx, otag, oaddr, obj, hi, tries, cur, typ, owner, nx, arg,
+            t, tn
         );
         dff_setup!(
             self, clock, tp, tp_end, tq, tq_end, obj_v, rsel, cp, tf, pf, fenced, p_cmd, p_ref,
             p_err, p_flush
         );
         clock!(
-            self, clock, cmds, errs, kinds, mem, prog, trans, mrs, others, cfgs, avs, gids, units
+            self, clock, cmds, errs, kinds, mem, prog, rule, mrs, others, cfgs, avs, gids, units
         );
         self.cmds.rst.next = self.rst.val();
         self.errs.rst.next = self.rst.val();
@@ -261,15 +261,12 @@ impl<
         self.cfgs.raddr.next = self.oidx.q.val().get_bits::<LQ>(0);
         self.avs.raddr.next = self.oidx.q.val().get_bits::<LQ>(0);
 
-        // transition row
-        self.trans.addr.next = (bit_cast::<8, 2>(self.typ.q.val()) << 6)
-            | ((bit_cast::<8, 3>(self.cur.q.val()) << 3) | bit_cast::<8, 3>(self.nx.q.val()));
-        self.need.next = self.row.q.val().get_bits::<21>(1);
-        self.allow.next = self.row.q.val().get_bits::<21>(22);
-        self.nmask.next = !self.mask.q.val();
-        self.nallow.next = !self.allow.val();
-        self.need.next = self.need.val() & self.nmask.val();
-        self.allow.next = self.mask.q.val() & self.nallow.val();
+        // MODIFY_QP
+        self.rule.qp_type.next = self.typ.q.val();
+        self.rule.cur.next = self.cur.q.val();
+        self.rule.assumed.next = self.assumed.q.val();
+        self.rule.want.next = self.want.q.val();
+        self.rule.mask.next = self.mask.q.val();
 
         // what may be wrong, one cycle before it is judged
         self.w_hi.d.next = self.mh.val().any();
@@ -277,10 +274,6 @@ impl<
         self.w_gt.d.next = self.m8.val() > self.b.val();
         self.w_own.d.next = !self.obj.q.val().used | (self.obj.q.val().pasid != self.c.val().pasid);
         self.w_tag.d.next = self.hi.q.val() != bit_cast::<32, 16>(self.obj.q.val().tag);
-        self.w_cur.d.next =
-            self.mask.q.val().get_bit(1) & (self.assumed.q.val() != self.cur.q.val());
-        self.w_need.d.next = self.need.val().any();
-        self.w_more.d.next = self.allow.val().any();
         self.fails.next = true;
         match self.op.val().index() {
             1 => {
@@ -290,10 +283,7 @@ impl<
                 self.fails.next =
                     !self.b.val().get_bit(0) & (self.w_own.q.val() | self.w_tag.q.val());
             }
-            13 => {
-                self.fails.next = (!self.row.q.val().get_bit(0) | self.w_cur.q.val())
-                    | (self.w_need.q.val() | self.w_more.q.val());
-            }
+            13 => self.fails.next = self.rule.refuse.val(),
             _ => self.fails.next = true,
         }
 
@@ -496,10 +486,7 @@ impl<
                             self.st.d.next = St::Out;
                         }
                         13 => {
-                            self.nx.d.next = self.cur.q.val();
-                            if self.mask.q.val().get_bit(0) {
-                                self.nx.d.next = self.want.q.val();
-                            }
+                            self.nx.d.next = self.rule.to.val();
                             self.st.d.next = St::Tr1;
                         }
                         14 => {
@@ -677,7 +664,6 @@ impl<
                 self.st.d.next = St::Tr2;
             }
             St::Tr2 => {
-                self.row.d.next = self.trans.data.val();
                 self.st.d.next = St::Tr3;
             }
             St::Tr3 => {

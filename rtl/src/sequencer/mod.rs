@@ -20,6 +20,7 @@ mod fsm;
 mod kinds;
 pub mod program;
 pub mod rom;
+pub mod rule;
 mod special;
 
 use crate::layouts::*;
@@ -30,8 +31,8 @@ use asm::{Uop, LOG_PROG, UOP_BITS};
 use errq::ErrQueue;
 use kinds::Kinds;
 use metaroce_hdl_spec::regs;
-use program::TRANS_BITS;
 use rom::Rom;
+use rule::QpRule;
 use rust_hdl::prelude::*;
 use special::Special;
 
@@ -233,7 +234,7 @@ pub struct Sequencer<
     special: Special,
     mem: SdpRam2R<Bits<32>, 6>,
     prog: Rom<UOP_BITS, LOG_PROG>,
-    trans: Rom<TRANS_BITS, 8>,
+    rule: QpRule,
     mrs: SdpRam<Obj, LM>,
     others: SdpRam<Obj, LO>,
     cfgs: SdpRam<Bits<256>, LQ>,
@@ -284,15 +285,12 @@ pub struct Sequencer<
     high_c: DFF<bool>,
     /// The predicate of the instruction at hand holds.
     yes: DFF<bool>,
-    /// CHECK: too long, too small, too large. LOOKUP: not there or not ours, other tag. TRANS: other state, bits missing, bits too many.
+    /// CHECK: too long, too small, too large. LOOKUP: not there or not ours, other tag. TRANS: see [`QpRule`].
     w_hi: DFF<bool>,
     w_lt: DFF<bool>,
     w_gt: DFF<bool>,
     w_own: DFF<bool>,
     w_tag: DFF<bool>,
-    w_cur: DFF<bool>,
-    w_need: DFF<bool>,
-    w_more: DFF<bool>,
     nn: DFF<Bits<16>>,
     /// Address of the next unit of the block.
     addr: DFF<Bits<64>>,
@@ -309,7 +307,6 @@ pub struct Sequencer<
     typ: DFF<Bits<2>>,
     owner: DFF<Bits<12>>,
     nx: DFF<Bits<3>>,
-    row: DFF<Bits<TRANS_BITS>>,
     /// Walk: PASID, next place and the one behind it, place whose entry arrives, place of `obj`.
     arg: DFF<Bits<12>>,
     t: DFF<ObjAddr>,
@@ -396,10 +393,6 @@ pub struct Sequencer<
     hit: Signal<Local, bool>,
     fails: Signal<Local, bool>,
     fat: Signal<Local, Bits<16>>,
-    need: Signal<Local, Bits<21>>,
-    allow: Signal<Local, Bits<21>>,
-    nmask: Signal<Local, Bits<21>>,
-    nallow: Signal<Local, Bits<21>>,
     cl: Signal<Local, QpCtl>,
     cs: Signal<Local, QpCtl>,
     cpv: Signal<Local, Bits<5>>,
