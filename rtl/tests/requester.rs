@@ -474,7 +474,7 @@ fn control() {
 /// Cycles per packet with one SGE, one QP.
 #[test]
 fn speed() {
-    for (op, len, max) in [(3, 64, 7.2), (3, 5000, 7.2), (5, 64, 19.0), (5, 5000, 8.6)] {
+    for (op, len, max) in [(3, 64, 6.2), (3, 5000, 6.2), (5, 64, 15.0), (5, 5000, 7.6)] {
         let mut b = Bench::new(100);
         b.w.up(2, 1, 40, |c| {
             c.max_rd = if len > 64 { 4 } else { 16 }.into()

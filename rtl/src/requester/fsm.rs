@@ -8,11 +8,10 @@ impl<const LOG_QP: usize, const LOG_SQ: usize, const LOG_MR: usize> Logic
     #[hdl_gen]
     fn update(&mut self) {
         dff_setup!(self, clock, st, walk, ev, qp, was_rx, c, g, av, stp, r, wi, h, s, k2);
-        dff_setup!(self, clock, skip, rem, nleft, plen, left, last, first, w0, fs, zl, all, mode);
+        dff_setup!(self, clock, skip, rem, nleft, plen, left, last, first, fs, zl, all, mode);
+        dff_setup!(self, clock, sh, mtub, opn, ur, oa, ob, avd, step, wbad, lbad, up, rz);
         dff_setup!(self, clock, room, segva, off, lim, fl, ok, badr, kend, sum, sumok, seglen);
-        dff_setup!(
-            self, clock, segall, lstat, rd, rm, acnt, act, re, need_free, prog, rw, setr, shut
-        );
+        dff_setup!(self, clock, segall, lstat, rd, acnt, act, re, need_free, prog, rw, setr, shut);
         dff_setup!(self, clock, unach, fw, fw_qp, fw_push, ip_v, ip_qp, tx_v, tx_d, pl_v, pl_d);
         dff_setup!(self, clock, sq_v, sq_d, er_v, er_d);
         dff_setup!(self, clock, e_retx, e_tmo, e_msg, e_drop, e_dqp, e_rnr, e_seq, e_fat);
@@ -35,12 +34,18 @@ impl<const LOG_QP: usize, const LOG_SQ: usize, const LOG_MR: usize> Logic
         self.crd.next = self.ram.rdata.val();
         self.hlen.next = self.hh.val().length;
         self.hop.next = self.hh.val().opcode;
-        self.hlow.next = self.hlen.val().get_bits::<31>(0);
 
-        // sizes of the path MTU
-        self.sh.next = bit_cast::<4, 3>(self.gg.val().mtu) + 7;
-        self.mtub.next = bits::<13>(1) << self.sh.val();
-        self.mtu32.next = bit_cast::<32, 13>(self.mtub.val());
+        // sizes of the path MTU, as the configuration arrives
+        self.gn.next = self.cfg_rdata.val();
+        match self.gn.val().mtu.index() {
+            1 => self.sh_n.next = 8.into(),
+            2 => self.sh_n.next = 9.into(),
+            3 => self.sh_n.next = 10.into(),
+            4 => self.sh_n.next = 11.into(),
+            _ => self.sh_n.next = 12.into(),
+        }
+        self.mtub_n.next = bits::<13>(1) << self.sh_n.val();
+        self.mtu32.next = bit_cast::<32, 13>(self.mtub.q.val());
 
         // time
         self.now10.next = self.now.val().get_bits::<38>(10);
@@ -88,41 +93,49 @@ impl<const LOG_QP: usize, const LOG_SQ: usize, const LOG_MR: usize> Logic
         }
         self.rnr_at.next = self.now10.val() + self.rnr_n.val();
 
-        // where the QP stands; all distances are counted from psn_una, so a READ of 2^23 packets is no special case
-        self.urel.next = self.x.val().psn_una - self.x.val().una_first;
-        self.poff.next = bit_cast::<32, 24>(self.urel.val()) << self.sh.val();
-        self.used.next = self.x.val().psn_next - self.x.val().psn_una;
+        // where the QP stands, as the context arrives; all distances are counted from psn_una, so a READ of 2^23 packets is no special case
+        self.urel.next = self.crd.val().psn_una - self.crd.val().una_first;
+        self.used.next = self.crd.val().psn_next - self.crd.val().psn_una;
         self.used_hi.next = self.used.val().get_bits::<16>(8);
-        self.open.next = !self.used_hi.val().any();
-        self.out_a.next = self.x.val().psn_max - self.x.val().psn_una;
-        self.out_b.next = self.x.val().psn_max - self.x.val().psn_next;
-        self.behind.next = self.out_a.val() < self.out_b.val();
+        self.out_a.next = self.crd.val().psn_max - self.crd.val().psn_una;
+        self.out_b.next = self.crd.val().psn_max - self.crd.val().psn_next;
+        // and now: `ur`, `oa` follow psn_una
+        self.poff.next = bit_cast::<32, 24>(self.ur.q.val()) << self.sh.q.val();
+        self.behind.next = self.oa.q.val() < self.ob.q.val();
         self.toff.next = self.x.val().tx_off;
-        self.started.next = self.toff.val().any() | self.out_b.val().any();
+        self.started.next = self.toff.val().any() | self.ob.q.val().any();
+        self.more.next = self.x.val().wqe_next != self.av.q.val();
         self.rts.next = self.gg.val().state == 3;
         self.sqd.next = self.gg.val().state == 4;
 
-        // the WQE at hand
-        self.idxok.next = self.hh.val().index == self.wi.q.val();
-        self.unok.next = (self.hh.val().units != 0) & (self.hh.val().units < 6);
-        self.step.next = 1.into();
-        if self.idxok.val() & self.unok.val() {
-            self.step.next = bit_cast::<16, 3>(self.hh.val().units);
-        }
-        self.una2.next = self.x.val().una + self.step.val();
-        self.avd.next = self.av.q.val() - self.wi.q.val();
-        self.enough.next = self.avd.val() >= self.step.val();
-        self.isread.next = self.hh.val().opcode == 5;
-        self.nun.next = bit_cast::<6, 5>(self.hh.val().num_sge) + 5;
+        // the WQE as it arrives
+        self.su.next = self.slot_rdata.val().into();
+        self.hraw.next = self.slot_rdata.val().get_bits::<256>(0);
+        self.hw.next = self.hraw.val().into();
+        self.wlen.next = self.hw.val().length;
+        self.wlow.next = self.wlen.val().get_bits::<31>(0);
+        self.idxok.next = self.hw.val().index == self.wi.q.val();
+        self.unok.next = (self.hw.val().units != 0) & (self.hw.val().units < 6);
+        self.nun.next = bit_cast::<6, 5>(self.hw.val().num_sge) + 5;
         self.nunits.next = bit_cast::<3, 4>(self.nun.val().get_bits::<4>(2));
-        self.badop.next = (((self.hh.val().opcode > 5) | self.hh.val().inline)
+        self.badop.next = (((self.hw.val().opcode > 5) | self.hw.val().inline)
             | (!self.idxok.val() | !self.unok.val()))
             | ((self.gg.val().qp_type != 0)
-                | ((self.isread.val() & (self.gg.val().max_rd == 0))
-                    | ((self.hh.val().num_sge > 16) | (self.nunits.val() > self.hh.val().units))));
-        self.badlen.next = (self.hlen.val().get_bit(31) & self.hlow.val().any())
-            | (((self.hh.val().num_sge == 0) & self.hlen.val().any())
-                | ((self.hh.val().num_sge == 1) & (self.ss.val().len != self.hlen.val())));
+                | (((self.hw.val().opcode == 5) & (self.gg.val().max_rd == 0))
+                    | ((self.hw.val().num_sge > 16) | (self.nunits.val() > self.hw.val().units))));
+        self.badlen.next = (self.wlen.val().get_bit(31) & self.wlow.val().any())
+            | (((self.hw.val().num_sge == 0) & self.wlen.val().any())
+                | ((self.hw.val().num_sge == 1) & (self.su.val().len2 != self.wlen.val())));
+        self.skip_n.next = self.poff.val();
+        if self.ev.q.val() == 0 {
+            self.skip_n.next = self.toff.val();
+        }
+
+        // the WQE at hand
+        self.una2.next = self.x.val().una + bit_cast::<16, 3>(self.step.q.val());
+        self.next2.next = self.x.val().wqe_next + bit_cast::<16, 3>(self.step.q.val());
+        self.enough.next = self.avd.q.val() >= bit_cast::<16, 3>(self.step.q.val());
+        self.isread.next = self.hh.val().opcode == 5;
         self.multi.next = self.hh.val().num_sge >= 2;
 
         // the SGE at hand and the next one
@@ -132,8 +145,6 @@ impl<const LOG_QP: usize, const LOG_SQ: usize, const LOG_MR: usize> Logic
         self.unit.next = self.k3.val().get_bits::<3>(2);
         self.pos.next = self.k3.val().get_bits::<2>(0);
         self.sidx.next = self.wi.q.val() + bit_cast::<16, 3>(self.unit.val());
-        self.hraw.next = 0.into();
-        self.su.next = self.slot_rdata.val().into();
         match self.pos.val().index() {
             0 => {
                 self.nx.next.va = self.su.val().va0;
@@ -163,9 +174,9 @@ impl<const LOG_QP: usize, const LOG_SQ: usize, const LOG_MR: usize> Logic
         // packets that the rest of the message takes, at least one
         self.remup.next = self.mtu32.val() - 1;
         self.remup.next = self.rem.q.val() + self.remup.val();
-        self.npk.next = self.remup.val() >> self.sh.val();
+        self.npk.next = self.up.q.val() >> self.sh.q.val();
         self.npsn.next = bit_cast::<24, 32>(self.npk.val());
-        if !self.npsn.val().any() {
+        if self.rz.q.val() {
             self.npsn.next = 1.into();
         }
 
@@ -181,7 +192,7 @@ impl<const LOG_QP: usize, const LOG_SQ: usize, const LOG_MR: usize> Logic
         self.acnt_n.next = self.acnt.q.val() - self.nleft.q.val();
         self.rd1.next = self.rd.q.val() + 1;
         self.psn_end.next = self.x.val().psn_una + self.nleft.q.val();
-        self.wfirst.next = !self.urel.val().any();
+        self.wfirst.next = !self.ur.q.val().any();
         self.opok.next = self.rr.val().opcode == 14;
         if self.last.q.val() {
             self.opok.next =
@@ -222,6 +233,9 @@ impl<const LOG_QP: usize, const LOG_SQ: usize, const LOG_MR: usize> Logic
         self.plp.next = false;
         self.sqp.next = false;
         self.halt.next = false;
+        self.size.next = false;
+        self.walk1.next = false;
+        self.jump.next = false;
         self.q.next.qp = self.qp.q.val();
         self.q.next.idx = 0.into();
         self.e.next.qp = self.qp.q.val();
@@ -255,6 +269,7 @@ impl<const LOG_QP: usize, const LOG_SQ: usize, const LOG_MR: usize> Logic
             | (!self.all.q.val()
                 & ((self.mode.q.val() == 2) | ((self.mode.q.val() == 0) & self.segall.q.val())));
         self.psn24.next = self.x.val().psn_next;
+        self.psn_send.next = self.psn24.val() + self.nleft.q.val();
         self.psn4.next = self.psn24.val().get_bits::<4>(0);
         self.t.next.first = self.fs.q.val();
         self.t.next.last = self.piece_all.val();
@@ -397,7 +412,13 @@ impl<const LOG_QP: usize, const LOG_SQ: usize, const LOG_MR: usize> Logic
             }
             St::Load => {
                 self.n.next = self.crd.val();
-                self.g.d.next = self.cfg_rdata.val();
+                self.g.d.next = self.gn.val();
+                self.sh.d.next = self.sh_n.val();
+                self.mtub.d.next = self.mtub_n.val();
+                self.ur.d.next = self.urel.val();
+                self.oa.d.next = self.out_a.val();
+                self.ob.d.next = self.out_b.val();
+                self.opn.d.next = !self.used_hi.val().any();
                 self.av.d.next = self.avail_rdata.val();
                 self.stp.d.next = self.stamp_rdata.val();
                 self.sidx.next = self.crd.val().una;
@@ -411,20 +432,27 @@ impl<const LOG_QP: usize, const LOG_SQ: usize, const LOG_MR: usize> Logic
                 }
             }
             St::Hdr => {
-                self.hraw.next = self.slot_rdata.val().get_bits::<256>(0);
-                self.h.d.next = self.hraw.val().into();
+                self.h.d.next = self.hw.val();
                 self.nx.next.va = self.su.val().va2;
                 self.nx.next.len = self.su.val().len2;
                 self.nx.next.key = self.su.val().key2;
                 self.s.d.next = self.nx.val();
                 self.mkey.next = self.nx.val().key;
                 self.k2.d.next = 2.into();
+                self.wbad.d.next = self.badop.val();
+                self.lbad.d.next = self.badlen.val();
+                self.step.d.next = 1.into();
+                if self.idxok.val() & self.unok.val() {
+                    self.step.d.next = self.hw.val().units;
+                }
+                self.avd.d.next = self.av.q.val() - self.wi.q.val();
                 self.rd.d.next = self.rr.val().psn - self.x.val().psn_una;
-                self.rm.d.next = self.out_a.val();
-                self.skip.d.next = self.poff.val();
+                self.skip.d.next = self.skip_n.val();
+                self.rem.d.next = self.wlen.val() - self.skip_n.val();
+                self.first.d.next = !self.skip_n.val().any();
+                self.zl.d.next = !self.wlen.val().any();
                 match self.ev.q.val().index() {
                     0 => {
-                        self.skip.d.next = self.toff.val();
                         self.st.d.next = St::Idle;
                         if (self.fw.q.val() == 2) & (self.fw_qp.q.val() == self.qp.q.val()) {
                             self.fw.d.next = 0.into();
@@ -433,7 +461,7 @@ impl<const LOG_QP: usize, const LOG_SQ: usize, const LOG_MR: usize> Logic
                         if self.x.val().err {
                             self.st.d.next = St::Flush;
                         } else if ((self.x.val().live & !self.x.val().rnr_wait)
-                            & (self.open.val() & (self.wi.q.val() != self.av.q.val())))
+                            & (self.opn.q.val() & (self.wi.q.val() != self.av.q.val())))
                             & (self.rts.val() | (self.sqd.val() & self.started.val()))
                         {
                             self.st.d.next = St::TxPrep;
@@ -444,23 +472,17 @@ impl<const LOG_QP: usize, const LOG_SQ: usize, const LOG_MR: usize> Logic
                 }
             }
             St::TxPrep => {
-                self.rem.d.next = self.hlen.val() - self.skip.q.val();
-                self.first.d.next = !self.skip.q.val().any();
-                self.zl.d.next = !self.hlen.val().any();
-                self.w0.d.next = true;
+                self.size.next = true;
+                self.walk1.next = true;
                 self.fs.d.next = true;
                 self.mode.d.next = 0.into();
                 self.all.d.next = false;
-                self.sum.d.next = 0.into();
-                self.plen.d.next = 0.into();
-                self.left.d.next = 0.into();
-                self.last.d.next = true;
-                self.nleft.d.next = 1.into();
-                self.st.d.next = St::Walk;
-                if self.badop.val() {
+                self.sum.d.next = bit_cast::<36, 32>(self.ss.val().len);
+                self.st.d.next = St::Chk;
+                if self.wbad.q.val() {
                     self.lstat.d.next = 2.into();
                     self.st.d.next = St::Lerr;
-                } else if self.badlen.val() {
+                } else if self.lbad.q.val() {
                     self.lstat.d.next = 1.into();
                     self.st.d.next = St::Lerr;
                 } else if !self.enough.val()
@@ -489,31 +511,27 @@ impl<const LOG_QP: usize, const LOG_SQ: usize, const LOG_MR: usize> Logic
                             self.st.d.next = St::TxPrep;
                         }
                     }
-                } else if (self.multi.val() & !self.skip.q.val().any())
-                    | (self.isread.val() & self.hlen.val().any())
+                } else if (self.multi.val() & self.first.q.val())
+                    | (self.isread.val() & !self.zl.q.val())
                 {
                     self.all.d.next = true;
                     self.mode.d.next = 1.into();
-                } else if !self.hlen.val().any() {
-                    self.st.d.next = St::Chk;
+                } else if !self.zl.q.val() {
+                    self.jump.next = true;
                 }
             }
             St::RxPrep => {
-                self.shut.d.next = !self.open.val() | self.shut.q.val();
-                self.rem.d.next = self.hlen.val() - self.skip.q.val();
-                self.zl.d.next = !self.hlen.val().any();
-                self.w0.d.next = true;
+                self.size.next = true;
+                self.walk1.next = true;
+                self.shut.d.next = !self.opn.q.val() | self.shut.q.val();
                 self.mode.d.next = 0.into();
                 self.all.d.next = false;
-                self.plen.d.next = 0.into();
-                self.left.d.next = 0.into();
-                self.last.d.next = true;
                 if self.re.q.val() {
                     self.st.d.next = St::RxB;
                 } else if !self.qok.val() {
                     self.e_dqp.d.next = true;
                     self.st.d.next = St::Drop;
-                } else if self.rd.q.val() >= self.rm.q.val() {
+                } else if self.rd.q.val() >= self.oa.q.val() {
                     self.e_drop.d.next = true;
                     self.st.d.next = St::Drop;
                 } else if self.isresp.val() {
@@ -521,10 +539,8 @@ impl<const LOG_QP: usize, const LOG_SQ: usize, const LOG_MR: usize> Logic
                     self.act.d.next = 4.into();
                     self.st.d.next = St::RxB;
                     if !self.rd.q.val().any() & self.isread.val() {
-                        self.st.d.next = St::Walk;
-                        if !self.hlen.val().any() {
-                            self.st.d.next = St::Chk;
-                        }
+                        self.st.d.next = St::Chk;
+                        self.jump.next = !self.zl.q.val();
                     }
                 } else {
                     self.acnt.d.next = self.rd.q.val();
@@ -555,40 +571,12 @@ impl<const LOG_QP: usize, const LOG_SQ: usize, const LOG_MR: usize> Logic
                 }
             }
             St::Walk => {
-                self.w0.d.next = false;
-                if self.w0.q.val() {
-                    self.nleft.d.next = self.npsn.val();
-                    self.last.d.next = true;
-                    self.plen.d.next = bit_cast::<13, 32>(self.rem.q.val());
-                    self.left.d.next = bit_cast::<13, 32>(self.rem.q.val());
-                    if self.rem.q.val() > self.mtu32.val() {
-                        self.last.d.next = false;
-                        self.plen.d.next = self.mtub.val();
-                        self.left.d.next = self.mtub.val();
-                    }
-                }
-                self.room.d.next = self.room_n.val();
-                self.segva.d.next = self.ss.val().va + bit_cast::<64, 32>(self.skip.q.val());
-                self.off.d.next = self.ss.val().va - self.mr.val().va;
-                self.lim.d.next =
-                    bit_cast::<65, 64>(self.mr.val().len) - bit_cast::<65, 32>(self.ss.val().len);
-                self.fl.d.next = ((self.mr.val().valid
-                    & (self.mr.val().local_write | !self.isread.val()))
-                    & (self.mr.val().variant == self.key.val().get_bits::<8>(0)))
-                    & ((self.mr.val().pd == self.gg.val().pd)
-                        & ((self.key.val() & self.k.key_high.val()) == 0));
-                self.kend.d.next = self.kend_n.val();
+                self.walk1.next = true;
                 self.st.d.next = St::Chk;
                 if self.all.q.val() {
                     self.sum.d.next = self.sum.q.val() + bit_cast::<36, 32>(self.ss.val().len);
-                } else if self.skip.q.val() >= self.ss.val().len {
-                    self.skip.d.next = self.skip.q.val() - self.ss.val().len;
-                    self.st.d.next = St::Nxt;
-                    if self.kend_n.val() {
-                        // more payload than SGEs
-                        self.lstat.d.next = 1.into();
-                        self.st.d.next = St::Lerr;
-                    }
+                } else {
+                    self.jump.next = true;
                 }
             }
             St::Chk => {
@@ -601,6 +589,10 @@ impl<const LOG_QP: usize, const LOG_SQ: usize, const LOG_MR: usize> Logic
                     | ((self.fl.q.val() & !self.lim.q.val().get_bit(64))
                         & (self.off.q.val() <= self.lim.q.val().get_bits::<64>(0)));
                 self.sumok.d.next = self.sum.q.val() == bit_cast::<36, 32>(self.hlen.val());
+                self.nleft.d.next = 1.into();
+                if self.isread.val() {
+                    self.nleft.d.next = self.npsn.val();
+                }
                 self.badr.d.next = !self.opok.val() | (self.rr.val().len != self.plen.q.val());
                 if self.zl.q.val() {
                     self.seglen.d.next = 0.into();
@@ -634,6 +626,8 @@ impl<const LOG_QP: usize, const LOG_SQ: usize, const LOG_MR: usize> Logic
                             self.need_free.d.next = false;
                             self.prog.d.next = true;
                             self.n.next.psn_una = self.x.val().psn_una + 1;
+                            self.ur.d.next = self.ur.q.val() + 1;
+                            self.oa.d.next = self.oa.q.val() - 1;
                             self.n.next.retry = 0.into();
                             self.n.next.rnr = 0.into();
                             self.n.next.gap = false;
@@ -662,19 +656,18 @@ impl<const LOG_QP: usize, const LOG_SQ: usize, const LOG_MR: usize> Logic
                             self.st.d.next = St::Idle;
                             self.wb.next = true;
                             self.push.next = true;
-                            self.e_retx.d.next = self.out_b.val().any();
-                            self.n.next.psn_next = self.x.val().psn_next + 1;
+                            self.e_retx.d.next = self.ob.q.val().any();
+                            self.n.next.psn_next = self.psn_send.val();
                             self.n.next.tx_off = self.toff.val() + self.mtu32.val();
                             if self.isread.val() {
-                                self.n.next.psn_next = self.x.val().psn_next + self.nleft.q.val();
                                 self.n.next.rd_out = self.x.val().rd_out + 1;
                             }
                             if self.isread.val() | self.last.q.val() {
                                 self.n.next.tx_off = 0.into();
-                                self.n.next.wqe_next = self.x.val().wqe_next + self.step.val();
+                                self.n.next.wqe_next = self.next2.val();
                             }
-                            if !self.out_b.val().any() {
-                                self.n.next.psn_max = self.n.val().psn_next;
+                            if !self.ob.q.val().any() {
+                                self.n.next.psn_max = self.psn_send.val();
                             }
                             if !self.x.val().tv {
                                 self.n.next.tv = self.tmo_on.val();
@@ -755,6 +748,8 @@ impl<const LOG_QP: usize, const LOG_SQ: usize, const LOG_MR: usize> Logic
                     self.prog.d.next = true;
                     if self.acnt.q.val() < self.nleft.q.val() {
                         self.n.next.psn_una = self.x.val().psn_una + self.acnt.q.val();
+                        self.ur.d.next = self.ur.q.val() + self.acnt.q.val();
+                        self.oa.d.next = self.oa.q.val() - self.acnt.q.val();
                         self.acnt.d.next = 0.into();
                         self.st.d.next = St::Act;
                     } else if self.plfree.val() | !self.hh.val().signaled {
@@ -763,13 +758,15 @@ impl<const LOG_QP: usize, const LOG_SQ: usize, const LOG_MR: usize> Logic
                         self.n.next.una = self.una2.val();
                         self.n.next.una_first = self.psn_end.val();
                         self.n.next.psn_una = self.psn_end.val();
+                        self.ur.d.next = 0.into();
+                        self.oa.d.next = self.oa.q.val() - self.nleft.q.val();
                         self.unach.d.next = true;
                         self.re.d.next = true;
                         self.acnt.d.next = self.acnt_n.val();
                         self.wi.d.next = self.una2.val();
                         self.sidx.next = self.una2.val();
                         self.st.d.next = St::Hdr;
-                        if !self.acnt_n.val().any() & (self.act.q.val() == 0) {
+                        if (self.acnt.q.val() == self.nleft.q.val()) & (self.act.q.val() == 0) {
                             self.st.d.next = St::Fin;
                         }
                     }
@@ -796,7 +793,7 @@ impl<const LOG_QP: usize, const LOG_SQ: usize, const LOG_MR: usize> Logic
                         }
                     }
                     2 => {
-                        if !self.x.val().rnr_wait & self.used.val().any() {
+                        if !self.x.val().rnr_wait & (self.oa.q.val() != self.ob.q.val()) {
                             self.rw.d.next = true;
                             self.n.next.retry = self.x.val().retry + 1;
                             if self.x.val().retry >= self.gg.val().retry_cnt {
@@ -839,6 +836,7 @@ impl<const LOG_QP: usize, const LOG_SQ: usize, const LOG_MR: usize> Logic
                     self.e_msg.d.next = true;
                     self.n.next.una = self.una2.val();
                     self.n.next.una_first = self.x.val().psn_una;
+                    self.ur.d.next = 0.into();
                     if self.x.val().rd_out != 0 {
                         self.n.next.rd_out = self.x.val().rd_out - 1;
                     }
@@ -862,7 +860,7 @@ impl<const LOG_QP: usize, const LOG_SQ: usize, const LOG_MR: usize> Logic
                         self.n.next.tx_off = self.poff.val();
                         self.n.next.rd_out = 0.into();
                     }
-                    if !self.out_a.val().any() {
+                    if !self.oa.q.val().any() {
                         self.n.next.tv = false;
                         self.n.next.rnr_wait = false;
                     } else if self.setr.q.val() {
@@ -873,8 +871,9 @@ impl<const LOG_QP: usize, const LOG_SQ: usize, const LOG_MR: usize> Logic
                         self.n.next.tdl = self.tmo_at.val();
                     }
                     self.sqp.next = self.unach.q.val();
-                    self.push.next = (self.unach.q.val() | self.rw.q.val())
-                        | (self.behind.val() | self.shut.q.val());
+                    // no visit is needed when all WQEs are sent: the next one comes with an event of its own
+                    self.push.next = (self.rw.q.val() | self.behind.val())
+                        | ((self.unach.q.val() | self.shut.q.val()) & self.more.val());
                     self.wb.next = true;
                     self.st.d.next = St::Idle;
                 }
@@ -1020,6 +1019,43 @@ impl<const LOG_QP: usize, const LOG_SQ: usize, const LOG_MR: usize> Logic
             }
         }
 
+        // sizes of the packet at hand
+        if self.size.val() {
+            self.up.d.next = self.remup.val();
+            self.rz.d.next = !self.rem.q.val().any();
+            self.last.d.next = true;
+            self.plen.d.next = bit_cast::<13, 32>(self.rem.q.val());
+            self.left.d.next = bit_cast::<13, 32>(self.rem.q.val());
+            if self.rem.q.val() > self.mtu32.val() {
+                self.last.d.next = false;
+                self.plen.d.next = self.mtub.q.val();
+                self.left.d.next = self.mtub.q.val();
+            }
+        }
+        // the SGE at hand: where the payload position falls, and the numbers of the check of its memory region
+        if self.walk1.val() {
+            self.room.d.next = self.room_n.val();
+            self.segva.d.next = self.ss.val().va + bit_cast::<64, 32>(self.skip.q.val());
+            self.off.d.next = self.ss.val().va - self.mr.val().va;
+            self.lim.d.next =
+                bit_cast::<65, 64>(self.mr.val().len) - bit_cast::<65, 32>(self.ss.val().len);
+            self.fl.d.next = ((self.mr.val().valid
+                & (self.mr.val().local_write | !self.isread.val()))
+                & (self.mr.val().variant == self.key.val().get_bits::<8>(0)))
+                & ((self.mr.val().pd == self.gg.val().pd)
+                    & ((self.key.val() & self.k.key_high.val()) == 0));
+            self.kend.d.next = self.kend_n.val();
+        }
+        if self.jump.val() & (self.skip.q.val() >= self.ss.val().len) {
+            self.skip.d.next = self.skip.q.val() - self.ss.val().len;
+            self.st.d.next = St::Nxt;
+            if self.kend_n.val() {
+                // more payload than SGEs
+                self.lstat.d.next = 1.into();
+                self.st.d.next = St::Lerr;
+            }
+        }
+
         // the fence token is back: its QP goes to the queue (in states where no push is possible)
         if (self.fw_push.q.val() & !self.ip_v.q.val())
             & ((self.st.q.val() == St::Idle) | (self.st.q.val() == St::Load))
@@ -1107,7 +1143,7 @@ impl<const LOG_QP: usize, const LOG_SQ: usize, const LOG_MR: usize> Logic
         self.err_data.next = self.er_d.q.val();
         self.ctl_psn.next = self.x.val().psn_max;
         self.ctl_idx.next = self.x.val().una;
-        self.ctl_busy.next = self.out_a.val().any() | self.toff.val().any();
+        self.ctl_busy.next = self.oa.q.val().any() | self.toff.val().any();
         self.ev_retransmit.next = self.e_retx.q.val();
         self.ev_timeout.next = self.e_tmo.q.val();
         self.ev_message.next = self.e_msg.q.val();

@@ -16,8 +16,8 @@
 //! | Idle | picks an event; takes the `rx` packet | Load |
 //! | Load | context, `cfg`, `avail`, `stamp` arrive; reads the slot of `wqe_next` (send) or `una` (all else) | Hdr; Ctl |
 //! | Hdr | WQE and SGE 0 arrive; send: live, RTS/SQD, no RNR wait, window, WQE there | TxPrep, Flush, RxPrep, Tmr; Idle |
-//! | TxPrep | WQE well formed, READ limit, fence | Walk, Chk (no payload), Lerr; Idle |
-//! | RxPrep | QPN tag, state, PSN window, kind of response | Walk, Chk (expected READ response), RxB, Drop |
+//! | TxPrep | WQE well formed, READ limit, fence; packet size; SGE 0 as in Walk | Chk, Nxt, Lerr; Idle |
+//! | RxPrep | QPN tag, state, PSN window, kind of response; packet size; SGE 0 as in Walk | Chk, Nxt (expected READ response), RxB, Drop |
 //! | Walk | skips SGEs before the payload position; MR offset and slack | Chk, Nxt, Lerr, Fail |
 //! | Chk | bounds, piece length, response opcode and length | Emit |
 //! | Emit | send: `tx` piece; receive: `pl` piece | Idle, Nxt, Rst, Lerr; Fin, RdC, Nxt, Fail |
@@ -48,8 +48,8 @@
 //! * Opcodes: SEND, SEND_IMM, SEND_INV, WRITE, WRITE_IMM, READ. Others, and inline data, end with LOC_QP_OP. UD and UC are refused the same way.
 //!
 //! # Cycles
-//! Send: 7 per packet with one SGE, same QP back to back; 2 more per SGE skipped, 4 per further piece (8 while checking and sending it). READ response: 8 per packet with one
-//! piece, 2 more for the last. ACK: 7, 4 more per further WQE completed. A visit without work: 3.
+//! Send: 6 per packet with one SGE, same QP back to back; 2 more per SGE skipped, 4 per further piece (8 while checking and sending it). READ response: 7 per packet with one
+//! piece, 1 more for the last. ACK: 7, 4 more per further WQE completed. A visit without work: 3.
 
 mod consts;
 mod fence;
@@ -259,11 +259,26 @@ pub struct Requester<const LOG_QP: usize, const LOG_SQ: usize, const LOG_MR: usi
     left: DFF<Bits<13>>,
     last: DFF<bool>,
     first: DFF<bool>,
-    w0: DFF<bool>,
     fs: DFF<bool>,
     zl: DFF<bool>,
     all: DFF<bool>,
     mode: DFF<Bits<2>>,
+    // path MTU as a shift and in bytes
+    sh: DFF<Bits<4>>,
+    mtub: DFF<Bits<13>>,
+    // distances: psn_una - una_first, psn_max - psn_una, psn_max - psn_next; the window has room (all as the visit begins; the first two follow psn_una)
+    ur: DFF<Bits<24>>,
+    oa: DFF<Bits<24>>,
+    ob: DFF<Bits<24>>,
+    opn: DFF<bool>,
+    // of the WQE at hand: units from it to the end of what is fetched, its units, is malformed, has a wrong length
+    avd: DFF<Bits<16>>,
+    step: DFF<Bits<3>>,
+    wbad: DFF<bool>,
+    lbad: DFF<bool>,
+    // rest of the message rounded up to packets; it is empty
+    up: DFF<Bits<32>>,
+    rz: DFF<bool>,
     // SGE piece at hand
     room: DFF<Bits<32>>,
     segva: DFF<Bits<64>>,
@@ -280,7 +295,6 @@ pub struct Requester<const LOG_QP: usize, const LOG_SQ: usize, const LOG_MR: usi
     lstat: DFF<Bits<8>>,
     // response at hand
     rd: DFF<Bits<24>>,
-    rm: DFF<Bits<24>>,
     acnt: DFF<Bits<24>>,
     act: DFF<Bits<3>>,
     re: DFF<bool>,
@@ -331,9 +345,19 @@ pub struct Requester<const LOG_QP: usize, const LOG_SQ: usize, const LOG_MR: usi
     nx: Signal<Local, Sge>,
     crd: Signal<Local, ReqCtx>,
     hlen: Signal<Local, Bits<32>>,
-    hlow: Signal<Local, Bits<31>>,
-    sh: Signal<Local, Bits<4>>,
-    mtub: Signal<Local, Bits<13>>,
+    gn: Signal<Local, QpCfg>,
+    sh_n: Signal<Local, Bits<4>>,
+    mtub_n: Signal<Local, Bits<13>>,
+    hw: Signal<Local, WqeHead>,
+    wlen: Signal<Local, Bits<32>>,
+    wlow: Signal<Local, Bits<31>>,
+    skip_n: Signal<Local, Bits<32>>,
+    size: Signal<Local, bool>,
+    walk1: Signal<Local, bool>,
+    jump: Signal<Local, bool>,
+    more: Signal<Local, bool>,
+    psn_send: Signal<Local, Bits<24>>,
+    next2: Signal<Local, Bits<16>>,
     mtu32: Signal<Local, Bits<32>>,
     now10: Signal<Local, Bits<38>>,
     tmo: Signal<Local, Bits<38>>,
@@ -347,7 +371,6 @@ pub struct Requester<const LOG_QP: usize, const LOG_SQ: usize, const LOG_MR: usi
     poff: Signal<Local, Bits<32>>,
     used: Signal<Local, Bits<24>>,
     used_hi: Signal<Local, Bits<16>>,
-    open: Signal<Local, bool>,
     out_a: Signal<Local, Bits<24>>,
     out_b: Signal<Local, Bits<24>>,
     behind: Signal<Local, bool>,
@@ -357,9 +380,7 @@ pub struct Requester<const LOG_QP: usize, const LOG_SQ: usize, const LOG_MR: usi
     sqd: Signal<Local, bool>,
     idxok: Signal<Local, bool>,
     unok: Signal<Local, bool>,
-    step: Signal<Local, Bits<16>>,
     una2: Signal<Local, Bits<16>>,
-    avd: Signal<Local, Bits<16>>,
     enough: Signal<Local, bool>,
     isread: Signal<Local, bool>,
     nun: Signal<Local, Bits<6>>,
