@@ -6,6 +6,7 @@
 
 pub mod bench;
 pub mod client;
+pub mod door;
 pub mod fabric;
 pub mod ffi;
 pub mod hostport;

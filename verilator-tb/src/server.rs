@@ -5,7 +5,8 @@
 //! so that a peer that is slow to start is not timed out early.
 
 use crate::{
-    client::{wait, Arena, Client, ClientMemory},
+    client::{Arena, Client, ClientMemory},
+    door::{Door, Hello},
     fabric::{Fabric, FabricStats},
     hostport::HostPortStats,
     node::Node,
@@ -197,12 +198,6 @@ struct Slot {
     report: Option<CardReport>,
 }
 
-struct Hello {
-    arena: OwnedFd,
-    base: u64,
-    name: String,
-}
-
 /// Barrier that spins a little and then yields: slices are short, and parked threads wake slowly.
 struct SpinBarrier {
     n: usize,
@@ -230,28 +225,10 @@ impl SpinBarrier {
     }
 }
 
-/// Listens at `path`; an old socket file that nobody serves is replaced.
-fn listen_at(path: &Path) -> anyhow::Result<OwnedFd> {
-    let fd = socket(
-        AddressFamily::Unix,
-        SockType::SeqPacket,
-        SockFlag::SOCK_CLOEXEC | SockFlag::SOCK_NONBLOCK,
-        None,
-    )?;
-    let addr = UnixAddr::new(path).with_context(|| {
-        format!("{} is too long for a unix socket (107 bytes at most); set METAROCE_RUN_DIR to a shorter folder", path.display())
-    })?;
-    let _ = std::fs::remove_file(path);
-    bind(fd.as_raw_fd(), &addr)
-        .with_context(|| format!("can't make the simulator's socket {}", path.display()))?;
-    listen(&fd, Backlog::new(64)?)?;
-    Ok(fd)
-}
-
 /// Runs the simulation until `Control::stop`. `ready` gets the control handle once clients may connect.
 pub fn serve(cfg: &ServerConfig, ready: impl FnOnce(Control)) -> anyhow::Result<Report> {
     let begun = Instant::now();
-    let listener = listen_at(&cfg.socket)?;
+    let door = Door::open(&cfg.socket)?;
     let mut sim = Sim::new(&cfg.sim, |_| Box::new(ClientMemory::default()));
     if let Some(p) = &cfg.pcap {
         sim.fabric.record(p)?;
@@ -297,7 +274,7 @@ pub fn serve(cfg: &ServerConfig, ready: impl FnOnce(Control)) -> anyhow::Result<
     let Sim { nodes, fabric, .. } = sim;
     let mut leader = Some(Leader {
         fabric,
-        listener,
+        door,
         busy: Duration::ZERO,
     });
     let mut reports = vec![];
@@ -341,7 +318,7 @@ pub fn serve(cfg: &ServerConfig, ready: impl FnOnce(Control)) -> anyhow::Result<
 /// What only the leading thread does: the fabric, new clients, sleeping.
 struct Leader {
     fabric: Fabric,
-    listener: OwnedFd,
+    door: Door,
     busy: Duration,
 }
 
@@ -625,7 +602,25 @@ impl Leader {
         } else {
             drop(slots);
         }
-        self.accept(shared);
+        for (fd, got) in self.door.visitors() {
+            match got {
+                Ok((card, pid, h)) if card < shared.slots.len() => {
+                    shared.slots[card]
+                        .lock()
+                        .expect("no panics while locked")
+                        .joining
+                        .push((fd, pid, h));
+                }
+                Ok((card, pid, _)) => refuse(
+                    shared,
+                    &fd,
+                    pid,
+                    libc::ENODEV,
+                    &format!("there is no card {card}"),
+                ),
+                Err(e) => refuse(shared, &fd, 0, libc::EPROTO, &e.to_string()),
+            }
+        }
         if let Some(wish) = shared
             .capture
             .lock()
@@ -649,9 +644,10 @@ impl Leader {
         let begun = Instant::now();
         let mut p: Vec<libc::pollfd> = fds
             .iter()
-            .chain([&self.listener.as_raw_fd()])
+            .copied()
+            .chain(self.door.fds())
             .map(|fd| libc::pollfd {
-                fd: *fd,
+                fd,
                 events: libc::POLLIN,
                 revents: 0,
             })
@@ -674,30 +670,6 @@ impl Leader {
         }
         begun.elapsed()
     }
-
-    fn accept(&mut self, shared: &Shared) {
-        while let Ok(raw) = accept4(self.listener.as_raw_fd(), SockFlag::SOCK_CLOEXEC) {
-            // SAFETY: a new descriptor that nobody else owns.
-            let fd = unsafe { OwnedFd::from_raw_fd(raw) };
-            match hello(&fd) {
-                Ok((card, pid, h)) if card < shared.slots.len() => {
-                    shared.slots[card]
-                        .lock()
-                        .expect("no panics while locked")
-                        .joining
-                        .push((fd, pid, h));
-                }
-                Ok((card, pid, _)) => refuse(
-                    shared,
-                    &fd,
-                    pid,
-                    libc::ENODEV,
-                    &format!("there is no card {card}"),
-                ),
-                Err(e) => refuse(shared, &fd, 0, libc::EPROTO, &e.to_string()),
-            }
-        }
-    }
 }
 
 fn refuse(shared: &Shared, fd: &OwnedFd, pid: i32, status: i32, why: &str) {
@@ -718,61 +690,6 @@ fn refuse(shared: &Shared, fd: &OwnedFd, pid: i32, status: i32, why: &str) {
             libc::MSG_NOSIGNAL | libc::MSG_DONTWAIT,
         )
     };
-}
-
-/// Reads the first message of a connection (the client sends it at once; waits at most a second).
-fn hello(fd: &OwnedFd) -> io::Result<(usize, i32, Hello)> {
-    wait(fd.as_raw_fd(), libc::POLLIN, 1000);
-    let mut buf = [0u8; MAX_MSG];
-    let mut iov = [io::IoSliceMut::new(&mut buf)];
-    let mut space = nix::cmsg_space!([RawFd; 2]);
-    let (n, fds) = {
-        let flags = MsgFlags::MSG_DONTWAIT | MsgFlags::MSG_CMSG_CLOEXEC;
-        let m = recvmsg::<UnixAddr>(fd.as_raw_fd(), &mut iov, Some(&mut space), flags)
-            .map_err(|e| io::Error::other(format!("no hello within a second ({e})")))?;
-        let mut fds = vec![];
-        for c in m.cmsgs().map_err(io::Error::other)? {
-            if let ControlMessageOwned::ScmRights(v) = c {
-                // SAFETY: descriptors that the kernel just gave to us.
-                fds.extend(v.into_iter().map(|f| unsafe { OwnedFd::from_raw_fd(f) }));
-            }
-        }
-        (m.bytes, fds)
-    };
-    let h = Head::parse(&buf[..n])
-        .map_err(|e| io::Error::other(format!("the first message is not a hello ({e:?})")))?;
-    if h.kind != Kind::Hello {
-        return Err(io::Error::other(format!(
-            "the first message is {:?}, not Hello",
-            h.kind
-        )));
-    }
-    let (major, minor) = (h.tag >> 16, h.tag & 0xFFFF);
-    if major != HOST_ABI_MAJOR {
-        return Err(io::Error::other(format!(
-            "it speaks host interface {major}.{minor}, this simulator {HOST_ABI_MAJOR}.{HOST_ABI_MINOR}: use the provider that was built with it"
-        )));
-    }
-    let arena = fds
-        .into_iter()
-        .next()
-        .ok_or_else(|| io::Error::other("hello without the shared memory"))?;
-    let cred = nix::sys::socket::getsockopt(fd, nix::sys::socket::sockopt::PeerCredentials)
-        .map_err(io::Error::other)?;
-    let name = String::from_utf8_lossy(&buf[HEAD_BYTES..n])
-        .chars()
-        .filter(|c| !c.is_control())
-        .take(64)
-        .collect();
-    Ok((
-        h.arg as usize,
-        cred.pid(),
-        Hello {
-            arena,
-            base: h.addr,
-            name,
-        },
-    ))
 }
 
 /// Counters and totals; latencies since the last report.
