@@ -1,8 +1,8 @@
 //! The card: blocks and the streams between them. Nothing is computed here but the merging of fences and of `idle`.
 
 use crate::{
-    acks::*, doorbell::*, egress::*, glue::*, hostport::*, ingress::*, layouts::*, placement::*,
-    prims::*, readresp::*, regs::*,
+    acks::*, doorbell::*, egress::*, glue::*, hostport::*, ingress::*, layouts::*, order::*,
+    placement::*, prims::*, readresp::*, regs::*,
 };
 use crate::{
     requester::*, responder::*, rqfetch::*, sequencer::*, sqfetch::*, translate::*, txdma::*,
@@ -110,6 +110,7 @@ pub struct Card<
     requester: Requester<LQ, LS, LM>,
     responder: Responder<LQ, LM, LR>,
     readresp: ReadResp<LQ, LM, LJ>,
+    order: Order<LQ>,
     acks: Acks<LQ>,
     tx_arb: TxArb,
     xl_tx: Translate<LX, NX>,
@@ -314,6 +315,7 @@ impl<
             requester: Default::default(),
             responder: Default::default(),
             readresp: Default::default(),
+            order: Default::default(),
             acks: Default::default(),
             tx_arb: Default::default(),
             xl_tx: Translate::new(0xA0),
@@ -413,7 +415,7 @@ impl<
     fn update(&mut self) {
         clock!(
             self, clock, hostport, doorbell, sqfetch, rqfetch, requester, responder, readresp,
-            acks, tx_arb, xl_tx, txdma, egress, ingress, placement, sequencer, regs
+            order, acks, tx_arb, xl_tx, txdma, egress, ingress, placement, sequencer, regs
         );
         clock!(self, clock, pl_arb, err_a, err_b, err_arb, ev_arb, fence_src);
         clock!(
@@ -442,6 +444,7 @@ impl<
         self.requester.rst.next = self.rst.val();
         self.responder.rst.next = self.rst.val();
         self.readresp.rst.next = self.rst.val();
+        self.order.rst.next = self.rst.val();
         self.acks.rst.next = self.rst.val();
         self.tx_arb.rst.next = self.rst.val();
         self.xl_tx.rst.next = self.rst.val();
@@ -621,19 +624,31 @@ impl<
         self.tx_meta.next = self.egress.tx_meta.val();
         self.egress.tx_ready.next = self.tx_ready.val();
         // Acknowledgements
-        self.acks.ack_valid.next = self.responder.ack_valid.val();
-        self.acks.ack_data.next = self.responder.ack_data.val();
-        self.responder.ack_ready.next = self.acks.ack_ready.val();
+        self.order.pl_valid.next = self.responder.pl_valid.val();
+        self.order.pl_data.next = self.responder.pl_data.val();
+        self.order.pl_ready.next = self.pl_arb.s_ready[1].val();
+        self.order.done.next = self.placement.told.val();
+        self.order.ack_valid.next = self.responder.ack_valid.val();
+        self.order.ack_data.next = self.responder.ack_data.val();
+        self.responder.ack_ready.next = self.order.ack_ready.val();
+        self.acks.ack_valid.next = self.order.acks_valid.val();
+        self.acks.ack_data.next = self.order.acks_data.val();
+        self.order.acks_ready.next = self.acks.ack_ready.val();
         self.egress.ack_valid.next = self.acks.tx_valid.val();
         self.egress.ack_data.next = self.acks.tx_data.val();
         self.acks.tx_ready.next = self.egress.ack_ready.val();
         self.readresp.busy_raddr.next = self.acks.busy_raddr.val();
         self.acks.busy_rdata.next = self.readresp.busy_rdata.val();
         self.readresp.lvl_raddr.next = self.responder.lvl_raddr.val();
-        self.responder.lvl_rdata.next = self.readresp.lvl_rdata.val();
-        self.readresp.rj_valid.next = self.responder.rj_valid.val();
-        self.readresp.rj_data.next = self.responder.rj_data.val();
-        self.responder.rj_ready.next = self.readresp.rj_ready.val();
+        self.order.lvl_raddr.next = self.responder.lvl_raddr.val();
+        self.order.ring_lvl.next = self.readresp.lvl_rdata.val();
+        self.responder.lvl_rdata.next = self.order.lvl_rdata.val();
+        self.order.rj_valid.next = self.responder.rj_valid.val();
+        self.order.rj_data.next = self.responder.rj_data.val();
+        self.responder.rj_ready.next = self.order.rj_ready.val();
+        self.readresp.rj_valid.next = self.order.rd_valid.val();
+        self.readresp.rj_data.next = self.order.rd_data.val();
+        self.order.rd_ready.next = self.readresp.rj_ready.val();
         // Receive: frames, packets, placement
         self.ingress.port_mac.next = self.regs.mac.val();
         self.ingress.rx_valid.next = self.rx_valid.val();
@@ -904,16 +919,16 @@ impl<
             self.regs.ev[32].next = 1.into();
         }
         // Silence
-        self.quiet[0].next = (((self.hostport.idle.val() & self.doorbell.idle.val())
+        self.quiet[0].next = ((self.hostport.idle.val() & self.doorbell.idle.val())
             & self.sqfetch.idle.val())
-            & self.rqfetch.idle.val());
-        self.quiet[1].next = (((self.requester.idle.val() & self.responder.idle.val())
+            & self.rqfetch.idle.val();
+        self.quiet[1].next = ((self.requester.idle.val() & self.responder.idle.val())
             & self.readresp.idle.val())
-            & self.acks.idle.val());
-        self.quiet[2].next = (((self.xl_tx.idle.val() & self.txdma.idle.val())
+            & (self.order.idle.val() & self.acks.idle.val());
+        self.quiet[2].next = ((self.xl_tx.idle.val() & self.txdma.idle.val())
             & self.egress.idle.val())
-            & self.ingress.idle.val());
-        self.quiet[3].next = (self.placement.idle.val() & self.sequencer.idle.val());
+            & self.ingress.idle.val();
+        self.quiet[3].next = self.placement.idle.val() & self.sequencer.idle.val();
         self.idle.next = ((self.quiet[0].val() & self.quiet[1].val())
             & (self.quiet[2].val() & self.quiet[3].val()))
             & !(((self.tx_arb.m_valid.val() | self.pl_arb.m_valid.val())

@@ -3,7 +3,7 @@
 use crate::emit::emit_verilog;
 use crate::prims::*;
 use crate::{
-    acks, doorbell, egress, glue, hostport, ingress, placement, readresp, regs, requester,
+    acks, doorbell, egress, glue, hostport, ingress, order, placement, readresp, regs, requester,
     responder,
 };
 use crate::{rqfetch, sequencer, sqfetch, translate, txdma};
@@ -47,6 +47,7 @@ pub fn blocks() -> Vec<Entry> {
     block!(b, "requester", requester::Requester::<8, 5, 12>::default());
     block!(b, "responder", responder::Responder::<8, 12, 4>::default());
     block!(b, "readresp", readresp::ReadResp::<8, 12, 12>::default());
+    block!(b, "order", order::Order::<8>::default());
     block!(b, "acks", acks::Acks::<8>::default());
     block!(b, "tx_arb", glue::TxArb::default());
     block!(b, "translate", translate::Translate512::new(0xA0));

@@ -20,6 +20,7 @@ pub mod ingress;
 /// Structs of every layout of `hdl-spec` (generated).
 #[path = "gen/layouts.rs"]
 pub mod layouts;
+pub mod order;
 pub mod placement;
 pub mod prims;
 pub mod readresp;

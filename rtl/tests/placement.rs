@@ -107,6 +107,8 @@ fn run<const W: usize, const L: usize, const A: usize>(seed: u64, jobs: usize) {
     let mps = 7 + rng.below(3);
     u.mps_log.next = mps.into();
     let (mut want, mut frees): (VecDeque<Want>, VecDeque<u64>) = Default::default();
+    // writes that must have been taken when a packet is reported as done
+    let (mut tells, mut pushed, mut told): (VecDeque<usize>, usize, usize) = Default::default();
     let mut job: Option<PlJob> = None;
     let (mut made, mut quiet, mut t) = (0, 0, 0u64);
     let mut pi = [0u64; CQS as usize];
@@ -226,6 +228,10 @@ fn run<const W: usize, const L: usize, const A: usize>(seed: u64, jobs: usize) {
                     3 => want.push_back(Want::Fence),
                     _ => {}
                 }
+                pushed += (j.kind != 0u64 && !(j.kind == 1u64 && j.mr == BAD_MR)) as usize;
+                if j.free && j.is_recv {
+                    tells.push_back(pushed);
+                }
             }
         }
         if let Some(d) = db {
@@ -254,6 +260,12 @@ fn run<const W: usize, const L: usize, const A: usize>(seed: u64, jobs: usize) {
                 "fence too early"
             );
             fences += 1;
+            quiet = 0;
+        }
+        if u.told.val() {
+            let before = tells.pop_front().expect("told of nothing");
+            assert!(pushed - want.len() >= before, "told too early");
+            told += 1;
             quiet = 0;
         }
         if u.msi_valid.val() {
@@ -340,6 +352,7 @@ fn run<const W: usize, const L: usize, const A: usize>(seed: u64, jobs: usize) {
     }
     assert_eq!(made, jobs);
     assert!(want.is_empty(), "{want:?}");
+    assert!(tells.is_empty() && told > 20);
     assert!(frees.is_empty() && u.idle.val() && req.is_none());
     assert_eq!(msis, eqes);
     assert_eq!(faults, bad);

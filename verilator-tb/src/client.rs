@@ -439,6 +439,24 @@ impl Client {
         any
     }
 
+    /// Waits until all that was written so far is in the client's memory. Returns the time it took.
+    pub fn settle(&mut self) -> Duration {
+        self.flush();
+        let start = Instant::now();
+        while self.writes_out != 0 && self.dead.is_none() {
+            if !self.pump() {
+                wait(self.fd(), libc::POLLIN, 100);
+            }
+            if start.elapsed() > AGENT_TIMEOUT {
+                self.die(format!(
+                    "it did not confirm a write for {} s (stopped in a debugger?)",
+                    AGENT_TIMEOUT.as_secs()
+                ));
+            }
+        }
+        start.elapsed()
+    }
+
     pub fn set_sleeping(&self, v: bool) {
         self.arena
             .u32(arena::SLEEPING)

@@ -16,19 +16,14 @@ use anyhow::Context;
 use metaroce_hdl_spec::{
     cmd,
     config::Config,
-    hostmsg::{Head, Kind, HEAD_BYTES, MAX_MSG},
-    HOST_ABI_MAJOR, HOST_ABI_MINOR,
-};
-use nix::sys::socket::{
-    accept4, bind, listen, recvmsg, socket, AddressFamily, Backlog, ControlMessageOwned, MsgFlags,
-    SockFlag, SockType, UnixAddr,
+    hostmsg::{Head, Kind, HEAD_BYTES},
 };
 use serde::Serialize;
 use std::{
     fs::File,
-    io::{self, Write},
-    os::fd::{AsRawFd, FromRawFd, OwnedFd, RawFd},
-    path::{Path, PathBuf},
+    io::Write,
+    os::fd::{AsRawFd, OwnedFd, RawFd},
+    path::PathBuf,
     sync::{
         atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering},
         Arc, Mutex,
@@ -401,8 +396,15 @@ fn slice(k: usize, node: &mut Node, shared: &Shared, target: u64) {
         }
         doorbells(node);
     }
-    for c in clients(node).clients.values_mut() {
-        c.flush();
+    // A frame that says that data was placed (an ACK) must not be seen before the data.
+    let told = !node.sent.is_empty();
+    let mem = clients(node);
+    for c in mem.clients.values_mut() {
+        if told {
+            mem.waited += c.settle();
+        } else {
+            c.flush();
+        }
     }
     let mut idle = node.idle() && clients(node).clients.values().all(|c| !c.busy());
     if idle {

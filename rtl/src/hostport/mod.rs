@@ -13,7 +13,8 @@ use rust_hdl::prelude::*;
 /// * Completions (no back-pressure): tags below 0x80 leave on `pay` one cycle later; others are collected per tag into whole
 ///   units and leave on `fill` three cycles after the last word of the unit. Words of different tags may interleave freely; one
 ///   word a cycle. A refused read gives one unit with `last` and `err`, whatever had arrived before.
-/// * Writes: whole requests (`sop`..`eop`) from `wr0` (placement) and `wr1` (commands) in turn; registered, one word a cycle.
+/// * Writes: whole requests (`sop`..`eop`) from `wr0` (placement) and `wr1` (commands) in turn; combinational, one word a cycle.
+///   A write that was taken is at the host before any read that is asked for later.
 /// * `ev_*` pulse once per accepted request; `*_len` is its length in that cycle, else zero.
 #[derive(LogicBlock)]
 pub struct HostPort<const W: usize, const U: usize> {
@@ -84,9 +85,6 @@ pub struct HostPort<const W: usize, const U: usize> {
     s3_v: DFF<bool>,
     s3_m: DFF<HostRdMeta>,
     // writes
-    o_v: DFF<bool>,
-    o_d: DFF<Bits<W>>,
-    o_m: DFF<HostWrMeta>,
     w_lock: DFF<bool>,
     w_sel: DFF<bool>,
     idx: [Constant<Bits<3>>; U],
@@ -109,7 +107,6 @@ pub struct HostPort<const W: usize, const U: usize> {
     fill: Signal<Local, CtlFill>,
     rd_m: Signal<Local, HostRd>,
     w_pick: Signal<Local, bool>,
-    w_load: Signal<Local, bool>,
     w_have: Signal<Local, bool>,
     w_m: Signal<Local, HostWrMeta>,
 }
@@ -181,9 +178,6 @@ impl<const W: usize, const U: usize> Default for HostPort<W, U> {
             s2_m: Default::default(),
             s3_v: Default::default(),
             s3_m: Default::default(),
-            o_v: Default::default(),
-            o_d: Default::default(),
-            o_m: Default::default(),
             w_lock: Default::default(),
             w_sel: Default::default(),
             idx: array_init(|i| Constant::new((i as u64).into())),
@@ -206,7 +200,6 @@ impl<const W: usize, const U: usize> Default for HostPort<W, U> {
             fill: Default::default(),
             rd_m: Default::default(),
             w_pick: Default::default(),
-            w_load: Default::default(),
             w_have: Default::default(),
             w_m: Default::default(),
         }
@@ -217,7 +210,7 @@ impl<const W: usize, const U: usize> Logic for HostPort<W, U> {
     #[hdl_gen]
     fn update(&mut self) {
         dff_setup!(self, clock, s1_v, s1_d, s1_m, fwd_v, fwd_tag, fwd_n, s2_v, s2_m, s3_v, s3_m);
-        dff_setup!(self, clock, o_v, o_d, o_m, w_lock, w_sel);
+        dff_setup!(self, clock, w_lock, w_sel);
         clock!(self, clock, grp_a, grp_b, both, cnt);
 
         // reads
@@ -312,8 +305,7 @@ impl<const W: usize, const U: usize> Logic for HostPort<W, U> {
         self.fill_valid.next = self.s3_v.q.val();
         self.fill_data.next = self.fill.val();
 
-        // writes
-        self.w_load.next = !self.o_v.q.val() | self.wr_ready.val();
+        // writes: straight through, so that what was taken from the placement is with the host
         self.w_pick.next = self.w_sel.q.val();
         if !self.w_lock.q.val() {
             // the source that was not served last goes first
@@ -331,28 +323,24 @@ impl<const W: usize, const U: usize> Logic for HostPort<W, U> {
             self.w_have.next = self.wr1_valid.val();
             self.w_m.next = self.wr1_meta.val();
         }
-        self.wr0_ready.next = self.w_load.val() & !self.w_pick.val();
-        self.wr1_ready.next = self.w_load.val() & self.w_pick.val();
-        if self.w_load.val() {
-            self.o_v.d.next = self.w_have.val();
-            if self.w_have.val() {
-                self.o_d.d.next = self.wr0_data.val();
-                if self.w_pick.val() {
-                    self.o_d.d.next = self.wr1_data.val();
-                }
-                self.o_m.d.next = self.w_m.val();
-                self.w_sel.d.next = self.w_pick.val();
-                self.w_lock.d.next = !self.w_m.val().eop;
-            }
+        self.wr0_ready.next = self.wr_ready.val() & !self.w_pick.val();
+        self.wr1_ready.next = self.wr_ready.val() & self.w_pick.val();
+        self.wr_valid.next = self.w_have.val();
+        self.wr_meta.next = self.w_m.val();
+        self.wr_data.next = self.wr0_data.val();
+        if self.w_pick.val() {
+            self.wr_data.next = self.wr1_data.val();
         }
-        self.ev_host_writes.next = (self.w_load.val() & self.w_have.val()) & self.w_m.val().sop;
+        // a word that was offered stays, and its request goes on to the end
+        if self.w_have.val() {
+            self.w_sel.d.next = self.w_pick.val();
+            self.w_lock.d.next = !(self.wr_ready.val() & self.w_m.val().eop);
+        }
+        self.ev_host_writes.next = (self.wr_ready.val() & self.w_have.val()) & self.w_m.val().sop;
         self.ev_host_writes_len.next = 0.into();
-        if (self.w_load.val() & self.w_have.val()) & self.w_m.val().sop {
+        if (self.wr_ready.val() & self.w_have.val()) & self.w_m.val().sop {
             self.ev_host_writes_len.next = self.w_m.val().len;
         }
-        self.wr_valid.next = self.o_v.q.val();
-        self.wr_data.next = self.o_d.q.val();
-        self.wr_meta.next = self.o_m.q.val();
 
         self.idle.next = !self.grp_a.m_valid.val()
             & !self.grp_b.m_valid.val()
@@ -360,14 +348,12 @@ impl<const W: usize, const U: usize> Logic for HostPort<W, U> {
             & !self.s1_v.q.val()
             & !self.s2_v.q.val()
             & !self.s3_v.q.val()
-            & !self.o_v.q.val()
             & !self.w_lock.q.val();
         if self.rst.val() {
             self.s1_v.d.next = false;
             self.fwd_v.d.next = false;
             self.s2_v.d.next = false;
             self.s3_v.d.next = false;
-            self.o_v.d.next = false;
             self.w_lock.d.next = false;
             self.w_sel.d.next = false;
         }

@@ -9,7 +9,7 @@ use rust_hdl::prelude::*;
 ///   after the payload before it; an EQE leaves between two requests as soon as it is at the head of `e`.
 /// * `wr_*` out is registered; requests are whole. One word a cycle; `512 / W` words an entry.
 /// * `msi_valid`/`msi_pasid`: one cycle, after the last word of an EQE was taken.
-/// * `fence_done`: one cycle, when everything before the fence token was taken.
+/// * `fence_done`: one cycle, when everything before the fence token was taken. `told`: one cycle for each job with `free` and `is_recv`, likewise.
 #[derive(LogicBlock)]
 pub struct Merge<const W: usize> {
     pub clock: Signal<In, Clock>,
@@ -28,6 +28,7 @@ pub struct Merge<const W: usize> {
     pub msi_valid: Signal<Out, bool>,
     pub msi_pasid: Signal<Out, Bits<12>>,
     pub fence_done: Signal<Out, bool>,
+    pub told: Signal<Out, bool>,
     pub idle: Signal<Out, bool>,
     in_payload: DFF<bool>,
     at: DFF<Bits<10>>,
@@ -38,6 +39,8 @@ pub struct Merge<const W: usize> {
     msi: DFF<bool>,
     who: DFF<Bits<12>>,
     fence: DFF<bool>,
+    tell: DFF<bool>,
+    tld: DFF<bool>,
     pw: Signal<Local, PlWord>,
     pm: Signal<Local, HostWrMeta>,
     qe: Signal<Local, QEntry>,
@@ -48,6 +51,7 @@ pub struct Merge<const W: usize> {
     fenced: Signal<Local, bool>,
     free_to: Signal<Local, bool>,
     token: Signal<Local, bool>,
+    empty: Signal<Local, bool>,
     head: Signal<Local, Bits<512>>,
     tail: Signal<Local, Bits<512>>,
     all: Signal<Local, Bits<512>>,
@@ -79,6 +83,7 @@ impl<const W: usize> Default for Merge<W> {
             msi_valid: Default::default(),
             msi_pasid: Default::default(),
             fence_done: Default::default(),
+            told: Default::default(),
             idle: Default::default(),
             in_payload: Default::default(),
             at: Default::default(),
@@ -89,6 +94,8 @@ impl<const W: usize> Default for Merge<W> {
             msi: Default::default(),
             who: Default::default(),
             fence: Default::default(),
+            tell: Default::default(),
+            tld: Default::default(),
             pw: Default::default(),
             pm: Default::default(),
             qe: Default::default(),
@@ -99,6 +106,7 @@ impl<const W: usize> Default for Merge<W> {
             fenced: Default::default(),
             free_to: Default::default(),
             token: Default::default(),
+            empty: Default::default(),
             head: Default::default(),
             tail: Default::default(),
             all: Default::default(),
@@ -115,7 +123,7 @@ impl<const W: usize> Default for Merge<W> {
 impl<const W: usize> Logic for Merge<W> {
     #[hdl_gen]
     fn update(&mut self) {
-        dff_setup!(self, clock, in_payload, at, v, d, m, eqe, msi, who, fence);
+        dff_setup!(self, clock, in_payload, at, v, d, m, eqe, msi, who, fence, tell, tld);
         self.pw.next = self.w_meta.val();
         self.pm.next = self.pw.val().m;
         self.qe.next = self.e_data.val();
@@ -126,15 +134,20 @@ impl<const W: usize> Logic for Merge<W> {
         self.send_e.next = (self.load.val() & self.free_to.val())
             & (self.e_valid.val()
                 & ((self.qe.val().kind == 2) | ((self.qe.val().kind == 1) & self.token.val())));
-        self.skip.next = (self.e_valid.val() & (self.qe.val().kind == 0)) & self.token.val();
+        self.skip.next =
+            ((self.e_valid.val() & (self.qe.val().kind == 0)) & self.token.val()) & !self.v.q.val();
         self.fenced.next = ((self.e_valid.val() & (self.qe.val().kind == 3)) & !self.v.q.val())
             & (self.w_valid.val() & (self.pw.val().kind == 3));
         self.send_w.next = ((self.load.val() & self.w_valid.val()) & (self.pw.val().kind == 1))
             & !self.send_e.val();
         self.last.next = self.at.q.val() == self.stop.val();
+        // a packet without effect: reported when everything before it was taken
+        self.empty.next = ((self.w_valid.val() & (self.pw.val().kind == 0)) & self.load.val())
+            & (!self.send_e.val() & !(self.v.q.val() & self.tell.q.val()));
         self.e_ready.next =
             (self.send_e.val() & self.last.val()) | (self.skip.val() | self.fenced.val());
-        self.w_ready.next = (self.send_w.val() | (self.skip.val() | self.fenced.val()))
+        self.w_ready.next = ((self.send_w.val() | self.empty.val())
+            | (self.skip.val() | self.fenced.val()))
             | ((self.send_e.val() & self.last.val()) & (self.qe.val().kind == 1));
         self.head.next = bit_cast::<512, 320>(self.qe.val().body);
         self.tail.next = 0.into();
@@ -151,6 +164,7 @@ impl<const W: usize> Logic for Merge<W> {
         if self.load.val() {
             self.v.d.next = false;
             self.eqe.d.next = false;
+            self.tell.d.next = false;
             if self.send_e.val() {
                 self.v.d.next = true;
                 self.d.d.next = bit_cast::<W, 512>(self.all.val() >> self.at.q.val());
@@ -159,12 +173,14 @@ impl<const W: usize> Logic for Merge<W> {
                 self.at.d.next = self.at.q.val() + self.step.val();
                 if self.last.val() {
                     self.at.d.next = 0.into();
+                    self.tell.d.next = (self.qe.val().kind == 1) & self.pw.val().tell;
                 }
             } else if self.send_w.val() {
                 self.v.d.next = true;
                 self.d.d.next = self.w_data.val();
                 self.m.d.next = self.pm.val();
                 self.in_payload.d.next = !self.pm.val().eop;
+                self.tell.d.next = self.pw.val().tell;
             }
         }
         self.out.next = self.m.q.val();
@@ -177,7 +193,11 @@ impl<const W: usize> Logic for Merge<W> {
         self.msi_pasid.next = self.who.q.val();
         self.fence.d.next = self.fenced.val();
         self.fence_done.next = self.fence.q.val();
-        self.idle.next = (!self.v.q.val() & !self.msi.q.val()) & !self.fence.q.val();
+        self.tld.d.next = ((self.v.q.val() & self.wr_ready.val()) & self.tell.q.val())
+            | (self.empty.val() | ((self.skip.val() | self.fenced.val()) & self.pw.val().tell));
+        self.told.next = self.tld.q.val();
+        self.idle.next =
+            (!self.v.q.val() & !self.msi.q.val()) & (!self.fence.q.val() & !self.tld.q.val());
         if self.rst.val() {
             self.in_payload.d.next = false;
             self.at.d.next = 0.into();
@@ -185,6 +205,8 @@ impl<const W: usize> Logic for Merge<W> {
             self.eqe.d.next = false;
             self.msi.d.next = false;
             self.fence.d.next = false;
+            self.tell.d.next = false;
+            self.tld.d.next = false;
         }
     }
 }

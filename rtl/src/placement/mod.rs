@@ -57,6 +57,7 @@ pub struct PlaceCore<
     pub free_valid: Signal<Out, bool>,
     pub free_slot: Signal<Out, Bits<7>>,
     pub fence_done: Signal<Out, bool>,
+    pub told: Signal<Out, bool>,
     pub cqerr_valid: Signal<Out, bool>,
     pub cqerr_data: Signal<Out, Event>,
     pub cqerr_ready: Signal<In, bool>,
@@ -143,6 +144,7 @@ impl<
         self.msi_valid.next = self.merge.msi_valid.val();
         self.msi_pasid.next = self.merge.msi_pasid.val();
         self.fence_done.next = self.merge.fence_done.val();
+        self.told.next = self.merge.told.val();
         self.idle.next = (self.mover.idle.val() & self.cq.idle.val()) & self.merge.idle.val();
     }
 }
@@ -150,8 +152,8 @@ impl<
 /// Carries out the jobs of the requester and the responder.
 ///
 /// * Jobs in order: payload is moved from the receive buffer to the translated address; a CQE is written after all payload before it, an EQE after
-///   the CQE that causes it, `msi` after the EQE was taken by `wr_ready`; a fence pulses `fence_done` when all writes before it were taken. `free`
-///   releases the receive-buffer slot after the last read of the job.
+///   the CQE that causes it, `msi` after the EQE was taken by `wr_ready`; a fence pulses `fence_done` when all writes before it were taken, and
+///   `told` pulses likewise for each job with `free` and `is_recv` (the last of a packet of the responder). `free` releases the receive-buffer slot after the last read of the job.
 /// * Payload whose page list can't be read is not written (`ev_fault`, one per job).
 /// * Writes of payload carry the stamp of their job, those of entries 0. Lanes outside of `addr .. addr + len` hold anything.
 /// * `cqdb`, `ev`, `cqctl`, `eqctl`, `cqerr`: see [`CqUnit`]. `mps_log`: log2 of the largest write, 7..=12. `mtt_flush`: see [`Translate`].
@@ -202,6 +204,7 @@ pub struct Placement<
     pub free_valid: Signal<Out, bool>,
     pub free_slot: Signal<Out, Bits<7>>,
     pub fence_done: Signal<Out, bool>,
+    pub told: Signal<Out, bool>,
     pub cqerr_valid: Signal<Out, bool>,
     pub cqerr_data: Signal<Out, Event>,
     pub cqerr_ready: Signal<In, bool>,
@@ -269,6 +272,7 @@ impl<
             free_valid: Default::default(),
             free_slot: Default::default(),
             fence_done: Default::default(),
+            told: Default::default(),
             cqerr_valid: Default::default(),
             cqerr_data: Default::default(),
             cqerr_ready: Default::default(),
@@ -338,6 +342,7 @@ impl<
         self.free_valid.next = self.core.free_valid.val();
         self.free_slot.next = self.core.free_slot.val();
         self.fence_done.next = self.core.fence_done.val();
+        self.told.next = self.core.told.val();
         self.cqerr_valid.next = self.core.cqerr_valid.val();
         self.cqerr_data.next = self.core.cqerr_data.val();
         self.core.cqerr_ready.next = self.cqerr_ready.val();

@@ -10,6 +10,8 @@ packed_struct! {
     pub struct MvJob {
         pub kind: Bits<2>,
         pub free: bool,
+        /// With `free`: of the responder, which is told when the packet is done.
+        pub tell: bool,
         pub slot: Bits<7>,
         pub src: Bits<20>,
         pub stamp: Bits<48>,
@@ -42,6 +44,7 @@ packed_struct! {
     pub struct MvDesc {
         pub kind: Bits<2>,
         pub free: bool,
+        pub tell: bool,
         pub slot: Bits<7>,
         pub n: Bits<10>,
         pub a: Bits<16>,
@@ -51,10 +54,12 @@ packed_struct! {
 }
 
 packed_struct! {
-    /// Beside a word on its way out. `kind`: 0 nothing, 1 payload, 2 "now a completion", 3 fence token.
+    /// Beside a word on its way out. `kind`: 0 nothing (goes on only with `tell`), 1 payload, 2 "now a completion", 3 fence token.
     pub struct PlWord {
         pub kind: Bits<2>,
         pub free: bool,
+        /// The last word of a packet of the responder.
+        pub tell: bool,
         pub slot: Bits<7>,
         pub m: HostWrMeta,
     }
@@ -259,6 +264,7 @@ impl<const W: usize, const L: usize, const A: usize> Logic for Mover<W, L, A> {
         self.payload.next = self.j.val().kind == 1;
         self.mj.next.kind = self.j.val().kind;
         self.mj.next.free = self.j.val().free;
+        self.mj.next.tell = self.j.val().free & self.j.val().is_recv;
         self.mj.next.slot = self.j.val().slot;
         self.mj.next.src = self.j.val().src;
         self.mj.next.stamp = self.j.val().stamp;
@@ -304,6 +310,7 @@ impl<const W: usize, const L: usize, const A: usize> Logic for Mover<W, L, A> {
         self.hm.next.stamp = self.h.val().stamp;
         self.ds.next.kind = self.h.val().kind;
         self.ds.next.free = self.h.val().free;
+        self.ds.next.tell = self.h.val().tell;
         self.ds.next.slot = self.h.val().slot;
         self.ds.next.n = bits::<10>(1);
         self.ds.next.a = self.aw.val().get_bits::<16>(0);
@@ -336,6 +343,7 @@ impl<const W: usize, const L: usize, const A: usize> Logic for Mover<W, L, A> {
             }
             _ => {
                 self.ds.next.free = self.h.val().free & self.c.val().last;
+                self.ds.next.tell = self.h.val().tell & self.c.val().last;
                 self.ds.next.n = self.nw.val().get_bits::<10>(0);
                 if self.c.val().err {
                     self.ds.next.kind = bits::<2>(0);
@@ -371,6 +379,7 @@ impl<const W: usize, const L: usize, const A: usize> Logic for Mover<W, L, A> {
         self.dm.next.eop = self.fin.val();
         self.wd.next.kind = self.d.val().kind;
         self.wd.next.free = self.d.val().free & self.fin.val();
+        self.wd.next.tell = self.d.val().tell & self.fin.val();
         self.wd.next.slot = self.d.val().slot;
         self.wd.next.m = self.dm.val();
         self.dq.m_ready.next = self.go.val() & self.fin.val();
@@ -404,7 +413,7 @@ impl<const W: usize, const L: usize, const A: usize> Logic for Mover<W, L, A> {
         self.rot.s_tag.next = self.t1.q.val();
         self.rot.s_valid.next = self.v1.q.val();
         self.rw.next = self.rot.m_tag.val();
-        self.keep.next = self.rot.m_valid.val() & (self.rw.val().kind != 0);
+        self.keep.next = self.rot.m_valid.val() & ((self.rw.val().kind != 0) | self.rw.val().tell);
         self.od.s_data.next = self.rot.m_data.val();
         self.od.s_valid.next = self.keep.val();
         self.om.s_data.next = self.rot.m_tag.val();
