@@ -109,7 +109,7 @@ packed_struct! {
         pub len: Bits<13>,
         pub va: Bits<64>,
         pub rkey: Bits<32>,
-        /// DMALen of a RETH.
+        /// DMALen of a RETH. An atomic request carries its compare operand in `imm` (low half) and `dlen`, the other one in `seg_va`.
         pub dlen: Bits<32>,
         pub imm: Bits<32>,
         /// AETH word: syndrome in bits 31:24, MSN in 23:0.
@@ -155,7 +155,7 @@ packed_struct! {
         pub ackreq: bool,
         pub qpn: Bits<24>,
         pub psn: Bits<24>,
-        /// RETH (or AtomicETH address and rkey).
+        /// RETH (or AtomicETH address and rkey). ATOMIC ACK: the original data.
         pub va: Bits<64>,
         pub rkey: Bits<32>,
         pub dlen: Bits<32>,
@@ -165,6 +165,9 @@ packed_struct! {
         /// Source IP in GID form (first wire byte lowest) for the source check.
         pub sip: Bits<128>,
         pub ce: bool,
+        /// Operands of an AtomicETH: swap or add, compare.
+        pub swap: Bits<64>,
+        pub cmp: Bits<64>,
         /// Payload: byte address in the receive buffer (word index * W/8 + offset), and bytes.
         pub src: Bits<20>,
         pub len: Bits<13>,
@@ -189,6 +192,8 @@ packed_struct! {
         pub len: Bits<13>,
         pub src: Bits<20>,
         pub stamp: Bits<48>,
+        /// kind 1: the payload is not in the receive buffer but in the job: 8 bytes, `length` then `imm`, each lowest byte first; `src` is 0.
+        pub inl: bool,
         /// kind 2: completion.
         pub cq: Bits<12>,
         pub qpn: Bits<24>,

@@ -70,7 +70,7 @@ fn random_job(rng: &mut Rng, words: u64, l: u64) -> PlJob {
         1 => 1 + rng.below(200),
         _ => 1 + rng.below(1200),
     };
-    PlJob {
+    let mut j = PlJob {
         kind: kind.into(),
         free: rng.p(0.5),
         slot: rng.below(128).into(),
@@ -79,6 +79,7 @@ fn random_job(rng: &mut Rng, words: u64, l: u64) -> PlJob {
         len: len.into(),
         src: rng.below(words * l).into(),
         stamp: rng.below(1 << 40).into(),
+        inl: false,
         cq: rng.below(CQS).into(),
         qpn: rng.below(1 << 24).into(),
         opcode: rng.below(256).into(),
@@ -94,7 +95,12 @@ fn random_job(rng: &mut Rng, words: u64, l: u64) -> PlJob {
         solicited: rng.p(0.3),
         length: rng.below(1 << 32).into(),
         imm: rng.below(1 << 32).into(),
+    };
+    // 8 bytes of the job itself
+    if kind == 1 && rng.p(0.2) {
+        (j.inl, j.src, j.len) = (true, 0.into(), 8.into());
     }
+    j
 }
 
 fn run<const W: usize, const L: usize, const A: usize>(seed: u64, jobs: usize) {
@@ -215,9 +221,14 @@ fn run<const W: usize, const L: usize, const A: usize>(seed: u64, jobs: usize) {
                         want.push_back(Want::Payload {
                             mr: j.mr.to_u64(),
                             va: j.va.to_u64(),
-                            bytes: (0..j.len.to_u64() as usize)
-                                .map(|i| buf[(s + i) % size])
-                                .collect(),
+                            bytes: if j.inl {
+                                let v = j.imm.to_u64() << 32 | j.length.to_u64();
+                                v.to_le_bytes().to_vec()
+                            } else {
+                                (0..j.len.to_u64() as usize)
+                                    .map(|i| buf[(s + i) % size])
+                                    .collect()
+                            },
                             stamp: j.stamp.to_u64(),
                         });
                     }

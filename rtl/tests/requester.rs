@@ -29,6 +29,9 @@ fn traffic(b: &mut Bench, qps: &[usize], each: usize, ops: &[u8], max_len: u64, 
             rest -= l;
             lens.push(l as u32);
         }
+        if op > 5 {
+            lens = vec![8];
+        }
         let mut w = b.w.wqe(op, &lens);
         w.signaled = b.w.rng.p(0.6);
         w.solicited = b.w.rng.p(0.3);
@@ -43,7 +46,7 @@ fn traffic(b: &mut Bench, qps: &[usize], each: usize, ops: &[u8], max_len: u64, 
     b.finish(cycles);
 }
 
-const ALL: &[u8] = &[0, 1, 2, 3, 4, 5, 5];
+const ALL: &[u8] = &[0, 1, 2, 3, 4, 5, 5, 6, 7];
 
 #[test]
 fn perfect_wire() {
@@ -316,6 +319,7 @@ fn ghosts() {
     b.w.deliver(
         RxPkt {
             opcode: 0x12.into(),
+            psn: 40.into(),
             ..r
         },
         0,
@@ -548,10 +552,13 @@ fn differential() {
             if s.cycle > 20 && s.cycle % 40 == 0 && s.cycle < cycles * 3 / 4 {
                 for i in [0, 5] {
                     if w.room(i) >= 5 {
-                        let op = w.rng.below(6) as u8;
-                        let lens: Vec<u32> = (0..w.rng.below(7))
+                        let op = w.rng.below(8) as u8;
+                        let mut lens: Vec<u32> = (0..w.rng.below(7))
                             .map(|_| w.rng.below(400) as u32)
                             .collect();
+                        if op > 5 {
+                            lens = vec![8];
+                        }
                         let mut x = w.wqe(op, &lens);
                         x.fence = w.rng.p(0.2);
                         x.key_xor = w.rng.p(0.01) as u32;

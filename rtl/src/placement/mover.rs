@@ -15,6 +15,9 @@ packed_struct! {
         pub slot: Bits<7>,
         pub src: Bits<20>,
         pub stamp: Bits<48>,
+        /// The payload is `data`.
+        pub inl: bool,
+        pub data: Bits<64>,
     }
 }
 
@@ -49,6 +52,8 @@ packed_struct! {
         pub n: Bits<10>,
         pub a: Bits<16>,
         pub b: Bits<6>,
+        pub inl: bool,
+        pub data: Bits<64>,
         pub m: HostWrMeta,
     }
 }
@@ -119,6 +124,10 @@ pub struct Mover<const W: usize, const L: usize, const A: usize> {
     n0: DFF<Bits<6>>,
     a0: DFF<Bits<A>>,
     s0: DFF<Bits<L>>,
+    i0: DFF<bool>,
+    i1: DFF<bool>,
+    data0: DFF<Bits<64>>,
+    data1: DFF<Bits<64>>,
     v1: DFF<bool>,
     t1: DFF<PlWord>,
     n1: DFF<Bits<6>>,
@@ -150,6 +159,7 @@ pub struct Mover<const W: usize, const L: usize, const A: usize> {
     neg: Signal<Local, Bits<6>>,
     rw: Signal<Local, PlWord>,
     keep: Signal<Local, bool>,
+    word: Signal<Local, Bits<W>>,
     lmask: Constant<Bits<6>>,
     lane_log: Constant<Bits<5>>,
     round: Constant<Bits<14>>,
@@ -204,6 +214,11 @@ impl<const W: usize, const L: usize, const A: usize> Default for Mover<W, L, A> 
             n0: Default::default(),
             a0: Default::default(),
             s0: Default::default(),
+            i0: Default::default(),
+            i1: Default::default(),
+            data0: Default::default(),
+            data1: Default::default(),
+            word: Default::default(),
             v1: Default::default(),
             t1: Default::default(),
             n1: Default::default(),
@@ -249,6 +264,7 @@ impl<const W: usize, const L: usize, const A: usize> Logic for Mover<W, L, A> {
     #[hdl_gen]
     fn update(&mut self) {
         dff_setup!(self, clock, state, cur, from, span, going, left, nxt);
+        dff_setup!(self, clock, i0, i1, data0, data1);
         dff_setup!(self, clock, v0, t0, n0, a0, s0, v1, t1, n1, fv, fs);
         clock!(self, clock, q, xq, dq, rot, od, om);
         self.q.rst.next = self.rst.val();
@@ -268,6 +284,9 @@ impl<const W: usize, const L: usize, const A: usize> Logic for Mover<W, L, A> {
         self.mj.next.slot = self.j.val().slot;
         self.mj.next.src = self.j.val().src;
         self.mj.next.stamp = self.j.val().stamp;
+        self.mj.next.inl = self.j.val().inl;
+        self.mj.next.data = (bit_cast::<64, 32>(self.j.val().imm) << 32)
+            | bit_cast::<64, 32>(self.j.val().length);
         self.q.s_data.next = self.mj.val();
         self.q.s_valid.next = self.job_valid.val() & self.accept.val();
         self.xr.next.mr = self.j.val().mr;
@@ -315,6 +334,8 @@ impl<const W: usize, const L: usize, const A: usize> Logic for Mover<W, L, A> {
         self.ds.next.n = bits::<10>(1);
         self.ds.next.a = self.aw.val().get_bits::<16>(0);
         self.ds.next.b = self.low.val();
+        self.ds.next.inl = self.h.val().inl;
+        self.ds.next.data = self.h.val().data;
         self.ds.next.m = self.hm.val();
         self.put.next = false;
         self.q.m_ready.next = false;
@@ -388,6 +409,8 @@ impl<const W: usize, const L: usize, const A: usize> Logic for Mover<W, L, A> {
         self.s0.d.next = !self.shifted.val();
         self.n0.d.next = self.neg.val() & self.lmask.val();
         self.t0.d.next = self.wd.val();
+        self.i0.d.next = self.d.val().inl;
+        self.data0.d.next = self.d.val().data;
         self.v0.d.next = self.go.val();
         if self.go.val() {
             self.nxt.d.next = self.a0.d.val() + 1;
@@ -401,6 +424,8 @@ impl<const W: usize, const L: usize, const A: usize> Logic for Mover<W, L, A> {
         self.buf_rsel.next = self.s0.q.val();
         self.v1.d.next = self.v0.q.val();
         self.t1.d.next = self.t0.q.val();
+        self.i1.d.next = self.i0.q.val();
+        self.data1.d.next = self.data0.q.val();
         self.n1.d.next = self.n0.q.val();
         self.rw.next = self.t1.q.val();
         self.fv.d.next = self.v1.q.val() & self.rw.val().free;
@@ -408,7 +433,12 @@ impl<const W: usize, const L: usize, const A: usize> Logic for Mover<W, L, A> {
         self.free_valid.next = self.fv.q.val();
         self.free_slot.next = self.fs.q.val();
         self.rot.ce.next = true;
-        self.rot.s_data.next = self.buf_rdata.val();
+        // data of the job itself stands where bytes 0..8 of the buffer would
+        self.word.next = self.buf_rdata.val();
+        if self.i1.q.val() {
+            self.word.next = bit_cast::<W, 64>(self.data1.q.val());
+        }
+        self.rot.s_data.next = self.word.val();
         self.rot.s_n.next = self.n1.q.val();
         self.rot.s_tag.next = self.t1.q.val();
         self.rot.s_valid.next = self.v1.q.val();

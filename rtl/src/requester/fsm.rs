@@ -10,6 +10,7 @@ impl<const LOG_QP: usize, const LOG_SQ: usize, const LOG_MR: usize> Logic
         dff_setup!(self, clock, st, walk, ev, qp, was_rx, c, g, av, stp, r, wi, h, s, k2);
         dff_setup!(self, clock, skip, rem, nleft, plen, left, last, first, fs, zl, all, mode);
         dff_setup!(self, clock, sh, mtub, opn, ur, oa, ob, avd, step, wbad, lbad, up, rz);
+        dff_setup!(self, clock, swap, cmpl, cmph);
         dff_setup!(self, clock, room, segva, off, lim, fl, ok, badr, kend, sum, sumok, seglen);
         dff_setup!(self, clock, segall, lstat, rd, acnt, act, re, need_free, prog, rw, setr, shut);
         dff_setup!(self, clock, unach, fw, fw_qp, fw_push, ip_v, ip_qp, tx_v, tx_d, pl_v, pl_d);
@@ -26,6 +27,7 @@ impl<const LOG_QP: usize, const LOG_SQ: usize, const LOG_MR: usize> Logic
         self.hh.next = self.h.q.val();
         self.ss.next = self.s.q.val();
         self.rr.next = self.r.q.val();
+        self.orig.next = self.rr.val().orig;
         self.rxp.next = self.rx_data.val();
         self.aeth.next = self.rxp.val().aeth;
         self.ct.next = self.ctl_data.val();
@@ -118,12 +120,16 @@ impl<const LOG_QP: usize, const LOG_SQ: usize, const LOG_MR: usize> Logic
         self.unok.next = (self.hw.val().units != 0) & (self.hw.val().units < 6);
         self.nun.next = bit_cast::<6, 5>(self.hw.val().num_sge) + 5;
         self.nunits.next = bit_cast::<3, 4>(self.nun.val().get_bits::<4>(2));
-        self.badop.next = (((self.hw.val().opcode > 5) | self.hw.val().inline)
+        self.watom.next = (self.hw.val().opcode == 6) | (self.hw.val().opcode == 7);
+        self.badop.next = ((((self.hw.val().opcode > 7) | self.hw.val().inline)
+            | (self.watom.val() & (self.hw.val().num_sge != 1)))
             | (!self.idxok.val() | !self.unok.val()))
             | ((self.gg.val().qp_type != 0)
-                | (((self.hw.val().opcode == 5) & (self.gg.val().max_rd == 0))
+                | ((((self.hw.val().opcode == 5) | self.watom.val())
+                    & (self.gg.val().max_rd == 0))
                     | ((self.hw.val().num_sge > 16) | (self.nunits.val() > self.hw.val().units))));
-        self.badlen.next = (self.wlen.val().get_bit(31) & self.wlow.val().any())
+        self.badlen.next = ((self.wlen.val().get_bit(31) & self.wlow.val().any())
+            | (self.watom.val() & (self.wlen.val() != 8)))
             | (((self.hw.val().num_sge == 0) & self.wlen.val().any())
                 | ((self.hw.val().num_sge == 1) & (self.su.val().len2 != self.wlen.val())));
         self.skip_n.next = self.poff.val();
@@ -135,7 +141,8 @@ impl<const LOG_QP: usize, const LOG_SQ: usize, const LOG_MR: usize> Logic
         self.una2.next = self.x.val().una + bit_cast::<16, 3>(self.step.q.val());
         self.next2.next = self.x.val().wqe_next + bit_cast::<16, 3>(self.step.q.val());
         self.enough.next = self.avd.q.val() >= bit_cast::<16, 3>(self.step.q.val());
-        self.isread.next = self.hh.val().opcode == 5;
+        self.isatom.next = (self.hh.val().opcode == 6) | (self.hh.val().opcode == 7);
+        self.isread.next = (self.hh.val().opcode == 5) | self.isatom.val();
         self.multi.next = self.hh.val().num_sge >= 2;
 
         // the SGE at hand and the next one
@@ -186,7 +193,8 @@ impl<const LOG_QP: usize, const LOG_SQ: usize, const LOG_MR: usize> Logic
         self.qpn.next =
             (self.tag24.val() << self.k.log_qp.val()) | bit_cast::<24, 12>(self.qp.q.val());
         self.isack.next = self.rr.val().opcode == 17;
-        self.isresp.next = (self.rr.val().opcode >= 13) & (self.rr.val().opcode <= 16);
+        self.isresp.next = ((self.rr.val().opcode >= 13) & (self.rr.val().opcode <= 16))
+            | (self.rr.val().opcode == 18);
         self.qok.next = ((self.rtag.val() == self.tag24.val()) & (self.gg.val().qp_type == 0))
             & ((self.rts.val() | self.sqd.val()) & (self.x.val().live & !self.x.val().err));
         self.acnt_n.next = self.acnt.q.val() - self.nleft.q.val();
@@ -201,6 +209,9 @@ impl<const LOG_QP: usize, const LOG_SQ: usize, const LOG_MR: usize> Logic
             self.opok.next = true;
         } else if self.wfirst.val() {
             self.opok.next = false;
+        }
+        if self.isatom.val() {
+            self.opok.next = self.rr.val().opcode == 18;
         }
 
         // output registers
@@ -303,6 +314,8 @@ impl<const LOG_QP: usize, const LOG_SQ: usize, const LOG_MR: usize> Logic
             2 => self.opx.next = 23.into(),
             3 => self.opx.next = 10.into(),
             4 => self.opx.next = 11.into(),
+            6 => self.opx.next = 19.into(),
+            7 => self.opx.next = 20.into(),
             _ => self.opx.next = 12.into(),
         }
         self.iswrite.next = (self.hh.val().opcode == 3) | (self.hh.val().opcode == 4);
@@ -328,6 +341,11 @@ impl<const LOG_QP: usize, const LOG_SQ: usize, const LOG_MR: usize> Logic
             self.t.next.len = 0.into();
         }
         self.t.next.opcode = self.opx.val();
+        if self.isatom.val() {
+            self.t.next.seg_va = self.swap.q.val();
+            self.t.next.imm = self.cmpl.q.val();
+            self.t.next.dlen = self.cmph.q.val();
+        }
 
         // the placement job: a CQE of the WQE at una unless a state says otherwise
         self.j.next.kind = 2.into();
@@ -349,6 +367,7 @@ impl<const LOG_QP: usize, const LOG_SQ: usize, const LOG_MR: usize> Logic
         self.j.next.solicited = false;
         self.j.next.length = self.hlen.val();
         self.j.next.imm = 0.into();
+        self.j.next.inl = false;
 
         // addresses: the SGE at hand, and the unit of the next one
         self.mkey.next = self.key.val();
@@ -389,6 +408,7 @@ impl<const LOG_QP: usize, const LOG_SQ: usize, const LOG_MR: usize> Logic
                     self.rr.next.len = self.rxp.val().len;
                     self.rr.next.slot = self.rxp.val().slot;
                     self.rr.next.stamp = self.rxp.val().stamp;
+                    self.rr.next.orig = self.rxp.val().va;
                     self.r.d.next = self.rr.val();
                 } else if self.do_tmr.val() {
                     self.was_rx.d.next = false;
@@ -433,6 +453,9 @@ impl<const LOG_QP: usize, const LOG_SQ: usize, const LOG_MR: usize> Logic
             }
             St::Hdr => {
                 self.h.d.next = self.hw.val();
+                self.swap.d.next = self.su.val().va3;
+                self.cmpl.d.next = self.su.val().len3;
+                self.cmph.d.next = self.su.val().key3;
                 self.nx.next.va = self.su.val().va2;
                 self.nx.next.len = self.su.val().len2;
                 self.nx.next.key = self.su.val().key2;
@@ -593,7 +616,8 @@ impl<const LOG_QP: usize, const LOG_SQ: usize, const LOG_MR: usize> Logic
                 if self.isread.val() {
                     self.nleft.d.next = self.npsn.val();
                 }
-                self.badr.d.next = !self.opok.val() | (self.rr.val().len != self.plen.q.val());
+                self.badr.d.next = !self.opok.val()
+                    | (!self.isatom.val() & (self.rr.val().len != self.plen.q.val()));
                 if self.zl.q.val() {
                     self.seglen.d.next = 0.into();
                     self.segall.d.next = true;
@@ -613,6 +637,12 @@ impl<const LOG_QP: usize, const LOG_SQ: usize, const LOG_MR: usize> Logic
                         self.j.next.kind = 1.into();
                         if self.zl.q.val() {
                             self.j.next.kind = 0.into();
+                        }
+                        if self.isatom.val() {
+                            self.j.next.inl = true;
+                            self.j.next.src = 0.into();
+                            self.j.next.length = self.orig.val().get_bits::<32>(0);
+                            self.j.next.imm = self.orig.val().get_bits::<32>(32);
                         }
                         self.j.next.free = self.segall.q.val();
                         self.j.next.stamp = self.rr.val().stamp;

@@ -45,7 +45,8 @@
 //! * READ data out of order rewinds once; the `gap` flag holds until progress or a timeout.
 //! * A deadline runs while anything is unacknowledged; it starts again on progress and on a rewind. RNR wait uses the same deadline.
 //! * A NAK or ACK outside `psn_una .. psn_max` is dropped, and counted, without effect.
-//! * Opcodes: SEND, SEND_IMM, SEND_INV, WRITE, WRITE_IMM, READ. Others, and inline data, end with LOC_QP_OP. UD and UC are refused the same way.
+//! * Opcodes: SEND, SEND_IMM, SEND_INV, WRITE, WRITE_IMM, READ, CMP_SWAP, FETCH_ADD (one SGE of 8 bytes; an atomic goes the way of a READ of one
+//!   packet, its data comes in the header of the ATOMIC ACK). Others, and inline data, end with LOC_QP_OP. UD and UC are refused the same way.
 //!
 //! # Cycles
 //! Send: 6 per packet with one SGE, same QP back to back; 2 more per SGE skipped, 4 per further piece (8 while checking and sending it). READ response: 7 per packet with one
@@ -141,6 +142,8 @@ packed_struct! {
         pub len: Bits<13>,
         pub slot: Bits<7>,
         pub stamp: Bits<48>,
+        /// ATOMIC ACK: original data.
+        pub orig: Bits<64>,
     }
 }
 
@@ -276,6 +279,10 @@ pub struct Requester<const LOG_QP: usize, const LOG_SQ: usize, const LOG_MR: usi
     step: DFF<Bits<3>>,
     wbad: DFF<bool>,
     lbad: DFF<bool>,
+    // operands of an atomic
+    swap: DFF<Bits<64>>,
+    cmpl: DFF<Bits<32>>,
+    cmph: DFF<Bits<32>>,
     // rest of the message rounded up to packets; it is empty
     up: DFF<Bits<32>>,
     rz: DFF<bool>,
@@ -383,6 +390,9 @@ pub struct Requester<const LOG_QP: usize, const LOG_SQ: usize, const LOG_MR: usi
     una2: Signal<Local, Bits<16>>,
     enough: Signal<Local, bool>,
     isread: Signal<Local, bool>,
+    isatom: Signal<Local, bool>,
+    watom: Signal<Local, bool>,
+    orig: Signal<Local, Bits<64>>,
     nun: Signal<Local, Bits<6>>,
     nunits: Signal<Local, Bits<3>>,
     badop: Signal<Local, bool>,

@@ -270,6 +270,11 @@ impl World {
             b[at + 8..at + 12].copy_from_slice(&len.to_le_bytes());
             b[at + 12..at + 16].copy_from_slice(&key.to_le_bytes());
         }
+        if w.op == 6 || w.op == 7 {
+            // operands stand where SGE 1 would
+            b[48..56].copy_from_slice(&swap_of(w.va).to_le_bytes());
+            b[56..64].copy_from_slice(&cmp_of(w.va).to_le_bytes());
+        }
         w.idx = q.pi;
         w.first = q.post_psn;
         w.npsn = w.len.div_ceil(mtu_bytes(&q.cfg)).max(1);
@@ -453,6 +458,8 @@ impl World {
         let len = rest.min(mtu);
         let (want, send) = match (w.op, first, last) {
             (5, _, _) => (0x0C, false),
+            (6, _, _) => (0x13, false),
+            (7, _, _) => (0x14, false),
             (0 | 1 | 2, true, false) => (0, true),
             (0 | 1 | 2, false, false) => (1, true),
             (0, false, true) => (2, true),
@@ -469,11 +476,17 @@ impl World {
             (_, true, true) => (0x0B, false),
         };
         assert_eq!(c.opcode.index(), want, "opcode of {p:?} for {w:?}");
-        if w.op == 5 {
+        if w.op >= 5 {
             assert_eq!(c.len.index(), 0);
             assert!(p.segs.is_empty());
             assert_eq!(u64::from(c.va), w.va + off as u64);
-            assert_eq!(u64::from(c.dlen) as u32, rest);
+            if w.op == 5 {
+                assert_eq!(u64::from(c.dlen) as u32, rest);
+            } else {
+                assert_eq!(u64::from(c.seg_va), swap_of(w.va));
+                let cmp = u64::from(c.dlen) << 32 | u64::from(c.imm);
+                assert_eq!(cmp, cmp_of(w.va));
+            }
             assert_eq!(u64::from(c.rkey) as u32, w.rkey);
             return;
         }
@@ -529,12 +542,19 @@ impl World {
                 self.ack(i, e, 0x60);
             }
             return;
-        } else if op != 0x0C {
+        } else if !matches!(op, 0x0C | 0x13 | 0x14) {
             let e = self.q[i].epsn.wrapping_sub(1) & PSN;
             self.ack(i, e, 0x1F);
             return;
         }
-        if op == 0x0C {
+        if op == 0x13 || op == 0x14 {
+            let r = RxPkt {
+                opcode: 0x12.into(),
+                va: orig_of(u64::from(p.cmd.va)).into(),
+                ..self.pkt(i, psn)
+            };
+            self.deliver(r, u64::from(p.cmd.va));
+        } else if op == 0x0C {
             let len = u64::from(p.cmd.dlen) as u32;
             for k in 0..n {
                 let last = k + 1 == n;
@@ -604,7 +624,14 @@ impl World {
         match j.kind.index() {
             1 => {
                 let (src, remote) = self.slots[&(j.slot.index() as u8)];
-                let d = j.src.index() as u64 - src;
+                let d = if j.inl {
+                    let v = u64::from(j.imm) << 32 | u64::from(j.length);
+                    assert_eq!((j.src.index(), j.len.index()), (0, 8));
+                    assert_eq!(v, orig_of(remote), "data of an atomic");
+                    0
+                } else {
+                    j.src.index() as u64 - src
+                };
                 let (mr, va) = (j.mr.index() as u16, u64::from(j.va));
                 for b in 0..j.len.index() as u64 {
                     self.mem.insert((mr, va + b), remote + d + b);
@@ -656,7 +683,7 @@ impl World {
     /// Data of a completed READ is where it belongs.
     fn check_read(&self, i: usize, k: usize, st: u8) {
         let w = &self.q[i].wqes[k];
-        if w.op != 5 || (st != 0 && w.status == Some(st)) {
+        if w.op < 5 || (st != 0 && w.status == Some(st)) {
             return;
         }
         let mut at = 0u64;
@@ -665,7 +692,7 @@ impl World {
                 assert_eq!(
                     self.mem.get(&(*mr, va + b)),
                     Some(&(w.va + at + b)),
-                    "READ data {w:?} at {}",
+                    "data of {w:?} at {}",
                     at + b
                 );
             }
@@ -682,6 +709,17 @@ impl World {
     pub fn statuses(&self, i: usize) -> Vec<u8> {
         self.q[i].cqes.iter().map(|x| x.1).collect()
     }
+}
+
+/// Operands and original data of the atomic at an address.
+fn swap_of(va: u64) -> u64 {
+    va.wrapping_mul(0x9E37_79B9_7F4A_7C15)
+}
+fn cmp_of(va: u64) -> u64 {
+    !swap_of(va).rotate_left(7)
+}
+fn orig_of(va: u64) -> u64 {
+    swap_of(va ^ 0x5555)
 }
 
 impl World {

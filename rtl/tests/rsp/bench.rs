@@ -42,6 +42,8 @@ pub fn rx(p: &Pkt) -> RxPkt {
         imm: p.imm.into(),
         sip: gid(p.sip),
         ce: p.ce,
+        swap: p.swap.into(),
+        cmp: p.cmp.into(),
         src: p.src.into(),
         len: p.len.into(),
         slot: p.slot.into(),
