@@ -1,8 +1,8 @@
 //! The card: blocks and the streams between them. Nothing is computed here but the merging of fences and of `idle`.
 
 use crate::{
-    acks::*, doorbell::*, egress::*, glue::*, hostport::*, ingress::*, layouts::*, order::*,
-    placement::*, prims::*, readresp::*, regs::*,
+    acks::*, atomic::*, doorbell::*, egress::*, glue::*, hostport::*, ingress::*, layouts::*,
+    order::*, placement::*, prims::*, readresp::*, regs::*,
 };
 use crate::{
     requester::*, responder::*, rqfetch::*, sequencer::*, sqfetch::*, translate::*, txdma::*,
@@ -112,6 +112,7 @@ pub struct Card<
     readresp: ReadResp<LQ, LM, LJ>,
     order: Order<LQ>,
     acks: Acks<LQ>,
+    atomic: AtomicUnit<W>,
     tx_arb: TxArb,
     xl_tx: Translate<LX, NX>,
     txdma: TxDma<W, L, LT, LG, NG>,
@@ -140,6 +141,7 @@ pub struct Card<
     mrc_readresp: SdpRam<MrCheck, LM>,
     mrm_xl_tx: SdpRam<MrMap, LM>,
     mrm_placement: SdpRam<MrMap, LM>,
+    mrm_atomic: SdpRam<MrMap, LM>,
     cqt_doorbell: SdpRam<Cq, LC>,
     cqt_placement: SdpRam<Cq, LC>,
     job: Signal<Local, PlJob>,
@@ -317,6 +319,7 @@ impl<
             readresp: Default::default(),
             order: Default::default(),
             acks: Default::default(),
+            atomic: AtomicUnit::new(0xB0),
             tx_arb: Default::default(),
             xl_tx: Translate::new(0xA0),
             txdma: Default::default(),
@@ -345,6 +348,7 @@ impl<
             mrc_readresp: Default::default(),
             mrm_xl_tx: Default::default(),
             mrm_placement: Default::default(),
+            mrm_atomic: Default::default(),
             cqt_doorbell: Default::default(),
             cqt_placement: Default::default(),
             job: Default::default(),
@@ -415,7 +419,7 @@ impl<
     fn update(&mut self) {
         clock!(
             self, clock, hostport, doorbell, sqfetch, rqfetch, requester, responder, readresp,
-            order, acks, tx_arb, xl_tx, txdma, egress, ingress, placement, sequencer, regs
+            order, acks, atomic, tx_arb, xl_tx, txdma, egress, ingress, placement, sequencer, regs
         );
         clock!(self, clock, pl_arb, err_a, err_b, err_arb, ev_arb, fence_src);
         clock!(
@@ -434,6 +438,7 @@ impl<
             mrc_readresp,
             mrm_xl_tx,
             mrm_placement,
+            mrm_atomic,
             cqt_doorbell,
             cqt_placement
         );
@@ -446,6 +451,7 @@ impl<
         self.readresp.rst.next = self.rst.val();
         self.order.rst.next = self.rst.val();
         self.acks.rst.next = self.rst.val();
+        self.atomic.rst.next = self.rst.val();
         self.tx_arb.rst.next = self.rst.val();
         self.xl_tx.rst.next = self.rst.val();
         self.txdma.rst.next = self.rst.val();
@@ -531,6 +537,11 @@ impl<
         self.mrm_placement.wdata.next = self.sequencer.mrm_wdata.val();
         self.mrm_placement.raddr.next = bit_cast::<LM, 16>(self.placement.mrm_raddr.val());
         self.placement.mrm_rdata.next = self.mrm_placement.rdata.val();
+        self.mrm_atomic.we.next = self.sequencer.mrm_we.val();
+        self.mrm_atomic.waddr.next = self.sequencer.mrm_waddr.val();
+        self.mrm_atomic.wdata.next = self.sequencer.mrm_wdata.val();
+        self.mrm_atomic.raddr.next = bit_cast::<LM, 16>(self.atomic.mrm_raddr.val());
+        self.atomic.mrm_rdata.next = self.mrm_atomic.rdata.val();
         self.cqt_doorbell.we.next = self.sequencer.cqt_we.val();
         self.cqt_doorbell.waddr.next = self.sequencer.cqt_waddr.val();
         self.cqt_doorbell.wdata.next = self.sequencer.cqt_wdata.val();
@@ -764,9 +775,21 @@ impl<
         self.hostport.rd4_valid.next = self.placement.mtt_rd_valid.val();
         self.hostport.rd4_data.next = self.placement.mtt_rd_data.val();
         self.placement.mtt_rd_ready.next = self.hostport.rd4_ready.val();
-        self.hostport.rd5_valid.next = self.sequencer.rd_valid.val();
-        self.hostport.rd5_data.next = self.sequencer.rd_data.val();
-        self.sequencer.rd_ready.next = self.hostport.rd5_ready.val();
+        self.atomic.c_rd_valid.next = self.sequencer.rd_valid.val();
+        self.atomic.c_rd_data.next = self.sequencer.rd_data.val();
+        self.sequencer.rd_ready.next = self.atomic.c_rd_ready.val();
+        self.hostport.rd5_valid.next = self.atomic.rd_valid.val();
+        self.hostport.rd5_data.next = self.atomic.rd_data.val();
+        self.atomic.rd_ready.next = self.hostport.rd5_ready.val();
+        self.atomic.fill_valid.next = self.hostport.fill_valid.val();
+        self.atomic.fill_data.next = self.hostport.fill_data.val();
+        self.atomic.flush.next = self.sequencer.mtt_flush.val();
+        self.atomic.job_valid.next = self.readresp.at_valid.val();
+        self.atomic.job_data.next = self.readresp.at_data.val();
+        self.readresp.at_ready.next = self.atomic.job_ready.val();
+        self.readresp.ad_valid.next = self.atomic.done_valid.val();
+        self.readresp.ad_data.next = self.atomic.done_data.val();
+        self.atomic.done_ready.next = self.readresp.ad_ready.val();
         self.rd_valid.next = self.hostport.rd_valid.val();
         self.rd_data.next = self.hostport.rd_data.val();
         self.hostport.rd_ready.next = self.rd_ready.val();
@@ -790,10 +813,14 @@ impl<
         self.hostport.wr0_data.next = self.placement.wr_data.val();
         self.hostport.wr0_meta.next = self.placement.wr_meta.val();
         self.placement.wr_ready.next = self.hostport.wr0_ready.val();
-        self.hostport.wr1_valid.next = self.sequencer.wr_valid.val();
-        self.hostport.wr1_data.next = self.sequencer.wr_data.val();
-        self.hostport.wr1_meta.next = self.sequencer.wr_meta.val();
-        self.sequencer.wr_ready.next = self.hostport.wr1_ready.val();
+        self.atomic.c_wr_valid.next = self.sequencer.wr_valid.val();
+        self.atomic.c_wr_data.next = self.sequencer.wr_data.val();
+        self.atomic.c_wr_meta.next = self.sequencer.wr_meta.val();
+        self.sequencer.wr_ready.next = self.atomic.c_wr_ready.val();
+        self.hostport.wr1_valid.next = self.atomic.wr_valid.val();
+        self.hostport.wr1_data.next = self.atomic.wr_data.val();
+        self.hostport.wr1_meta.next = self.atomic.wr_meta.val();
+        self.atomic.wr_ready.next = self.hostport.wr1_ready.val();
         self.wr_valid.next = self.hostport.wr_valid.val();
         self.wr_data.next = self.hostport.wr_data.val();
         self.wr_meta.next = self.hostport.wr_meta.val();
@@ -912,6 +939,14 @@ impl<
         if self.xl_tx.ev_miss.val() & self.placement.ev_miss.val() {
             self.regs.ev[30].next = 2.into();
         }
+        if self.atomic.ev_miss.val() {
+            self.regs.ev[30].next = 1.into();
+            if self.xl_tx.ev_miss.val() & self.placement.ev_miss.val() {
+                self.regs.ev[30].next = 3.into();
+            } else if self.xl_tx.ev_miss.val() | self.placement.ev_miss.val() {
+                self.regs.ev[30].next = 2.into();
+            }
+        }
         if self.sequencer.ev_cmd.val() {
             self.regs.ev[31].next = 1.into();
         }
@@ -924,7 +959,7 @@ impl<
             & self.rqfetch.idle.val();
         self.quiet[1].next = ((self.requester.idle.val() & self.responder.idle.val())
             & self.readresp.idle.val())
-            & (self.order.idle.val() & self.acks.idle.val());
+            & ((self.order.idle.val() & self.acks.idle.val()) & self.atomic.idle.val());
         self.quiet[2].next = ((self.xl_tx.idle.val() & self.txdma.idle.val())
             & self.egress.idle.val())
             & self.ingress.idle.val();

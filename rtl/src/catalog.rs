@@ -3,8 +3,8 @@
 use crate::emit::emit_verilog;
 use crate::prims::*;
 use crate::{
-    acks, doorbell, egress, glue, hostport, ingress, order, placement, readresp, regs, requester,
-    responder,
+    acks, atomic, doorbell, egress, glue, hostport, ingress, order, placement, readresp, regs,
+    requester, responder,
 };
 use crate::{rqfetch, sequencer, sqfetch, translate, txdma};
 use rust_hdl::prelude::*;
@@ -49,6 +49,7 @@ pub fn blocks() -> Vec<Entry> {
     block!(b, "readresp", readresp::ReadResp::<8, 12, 12>::default());
     block!(b, "order", order::Order::<8>::default());
     block!(b, "acks", acks::Acks::<8>::default());
+    block!(b, "atomic", atomic::AtomicUnit::<512>::new(0xB0));
     block!(b, "tx_arb", glue::TxArb::default());
     block!(b, "translate", translate::Translate512::new(0xA0));
     block!(b, "txdma", txdma::TxDma512::default());

@@ -7,6 +7,7 @@ macro_rules! comment {
 }
 
 pub mod acks;
+pub mod atomic;
 pub mod card;
 pub mod catalog;
 pub mod diff;

@@ -220,9 +220,15 @@ packed_struct! {
 }
 
 packed_struct! {
-    /// READ request accepted by the responder, for the READ responder.
+    /// READ or atomic request accepted by the responder, for the READ responder.
     pub struct ReadJob {
         pub qp: Bits<12>,
+        /// 0 READ, 1 compare and swap, 2 fetch and add (`len` is 8).
+        pub op: Bits<2>,
+        /// A duplicate: an atomic is not executed again, its result is.
+        pub dup: bool,
+        pub swap: Bits<64>,
+        pub cmp: Bits<64>,
         pub psn: Bits<24>,
         pub msn: Bits<24>,
         pub va: Bits<64>,

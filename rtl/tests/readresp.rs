@@ -1,6 +1,7 @@
 //! The READ responder: segmentation, order, round robin, checks at every packet, counts; every run also compares rust-hdl with Verilator.
 mod rsp;
 
+use metaroce_rtl::atomic::{AtomicDone, AtomicJob};
 use metaroce_rtl::diff::{Diff, Rng, Stim};
 use metaroce_rtl::inputs;
 use metaroce_rtl::readresp::ReadResp;
@@ -8,7 +9,7 @@ use metaroce_rtl::types::*;
 use rsp::bench::{cfg_bits, mr_bits};
 use rsp::model::{Cfg, Mr};
 use rsp::*;
-use std::collections::VecDeque;
+use std::collections::{HashMap, VecDeque};
 
 struct Bench {
     cfg: Vec<Cfg>,
@@ -18,6 +19,15 @@ struct Bench {
     ctl: Feed<QpCtl>,
     tx: Sink,
     err: Sink,
+    /// The unit that executes atomics: its memory, what it has under way until when, all that it executed.
+    at: Sink,
+    ad: Feed<AtomicDone>,
+    mem: HashMap<u64, u64>,
+    under: Option<(usize, AtomicDone)>,
+    executed: Vec<AtomicJob>,
+    at_fault: bool,
+    /// Jobs end without an answer: `busy` is not followed.
+    silent: bool,
     /// Packets that left, per QP, and all of them in order.
     sent: Vec<VecDeque<TxCmd>>,
     order: Vec<(usize, u64)>,
@@ -50,6 +60,7 @@ impl Bench {
                 .map(|i| Mr {
                     valid: true,
                     rr: true,
+                    ra: true,
                     variant: rng.below(256),
                     pd: 5,
                     va: rng.next() >> 8,
@@ -62,6 +73,13 @@ impl Bench {
             ctl: Feed::new("ctl", 0.5),
             tx: Sink::new("tx", ready),
             err: Sink::new("err", ready),
+            at: Sink::new("at", ready),
+            ad: Feed::new("ad", 0.5),
+            mem: HashMap::new(),
+            under: None,
+            executed: vec![],
+            at_fault: false,
+            silent: false,
             sent: vec![VecDeque::new(); 8],
             order: vec![],
             errs: vec![],
@@ -85,7 +103,17 @@ impl Bench {
             rkey: ((mr as u64) << 8 | m.variant).into(),
             len: len.into(),
             stamp: (psn + 5).into(),
+            ..Default::default()
         }
+    }
+    /// An atomic on one of four places of an MR, so that they meet.
+    fn atomic(&self, qp: u64, psn: u64, mr: usize, rng: &mut Rng) -> ReadJob {
+        let mut j = self.job(qp, psn, 8, mr, rng);
+        j.va = (self.mrs[mr].va + 8 * rng.below(4)).into();
+        j.op = (1 + rng.below(2)).into();
+        j.swap = (rng.next() % 3).into();
+        j.cmp = (rng.next() % 3).into();
+        j
     }
     fn step(&mut self, s: &mut Stim) {
         let t = s.cycle;
@@ -104,6 +132,32 @@ impl Bench {
             }
         }
         self.ctls += self.ctl.step(s) as usize;
+        self.ad.step(s);
+        if let Some(j) = self.at.step::<AtomicJob>(s) {
+            assert!(
+                self.under.is_none() && self.ad.q.is_empty(),
+                "two at a time"
+            );
+            let m = self.mem.entry(num(j.va)).or_default();
+            let orig = *m;
+            if j.add {
+                *m = orig.wrapping_add(num(j.swap));
+            } else if orig == num(j.cmp) {
+                *m = num(j.swap);
+            }
+            self.executed.push(j);
+            let d = AtomicDone {
+                orig: orig.into(),
+                err: self.at_fault,
+            };
+            self.under = Some((t + 1 + s.rng.below(40) as usize, d));
+        }
+        if let Some((at, d)) = self.under {
+            if t >= at {
+                self.ad.q.push_back(d);
+                self.under = None;
+            }
+        }
         if let Some(c) = self.tx.step::<TxCmd>(s) {
             if num(c.kind) == 1 {
                 self.fences += 1;
@@ -128,7 +182,7 @@ impl Bench {
         // out() of this cycle answers the address that was set two cycles ago: never down while a response is to leave
         let q = self.probe[0];
         let (g, l) = (self.given[q], self.left[q]);
-        if t > g.1 + 3 && t > l.1 + 4 && self.errs.is_empty() && self.ctls == 0 {
+        if t > g.1 + 3 && t > l.1 + 4 && self.errs.is_empty() && self.ctls == 0 && !self.silent {
             assert_eq!(
                 s.out_u64("busy_rdata") == 1,
                 g.0 != l.0,
@@ -160,7 +214,7 @@ fn run(name: &str, cycles: usize, f: impl FnMut(&mut Stim)) {
         ReadResp::<3, 4, 7>::default,
         inputs!(
             rst, rj_valid, rj_data, done_valid, done_data, ctl_valid, ctl_data, cfg_rdata,
-            mrc_rdata, busy_raddr, lvl_raddr, tx_ready, err_ready
+            mrc_rdata, busy_raddr, lvl_raddr, tx_ready, err_ready, at_ready, ad_valid, ad_data
         ),
     )
     .cycles(cycles)
@@ -170,6 +224,10 @@ fn run(name: &str, cycles: usize, f: impl FnMut(&mut Stim)) {
 
 /// The packets of one job.
 fn packets(j: &ReadJob, mtu: u64) -> Vec<(u64, u64, u64, u64, u64, bool)> {
+    if num(j.op) != 0 {
+        // the original data takes the place of the address
+        return vec![(0x12, num(j.psn), 0, 0, 0x1F00_0000 | num(j.msn), true)];
+    }
     let n = num(j.len).div_ceil(mtu).max(1);
     (0..n)
         .map(|i| {
@@ -197,7 +255,11 @@ fn seen(c: &TxCmd) -> (u64, u64, u64, u64, u64, bool) {
     (
         num(c.opcode),
         num(c.psn),
-        num(c.seg_va),
+        if num(c.opcode) == 0x12 {
+            0
+        } else {
+            num(c.seg_va)
+        },
         num(c.len),
         num(c.aeth),
         c.resp_end,
@@ -210,8 +272,9 @@ fn random(name: &str, seed: u64, ready: f64) {
     let mut b = Bench::new(ready, 0.3);
     let mut want: Vec<VecDeque<(u64, u64, u64, u64, u64, bool)>> = vec![VecDeque::new(); 8];
     let (mut psn, mut ok) = (0xFF_FFF0, 0);
+    let mut atomics = vec![];
     run(name, 5000, |s| {
-        if s.cycle < 4400 && s.rng.p(0.05) && b.rj.q.len() < 3 {
+        if s.cycle > 3 && s.cycle < 4400 && s.rng.p(0.05) && b.rj.q.len() < 3 {
             let q = rng.below(8) as usize;
             let mtu = 128 << b.cfg[q].mtu;
             if want[q].iter().filter(|p| p.5).count() < 15 {
@@ -222,7 +285,12 @@ fn random(name: &str, seed: u64, ready: f64) {
                     _ => rng.below(4 * mtu),
                 };
                 let mr = rng.below(16) as usize;
-                let j = b.job(q as u64, psn, len, mr, &mut rng);
+                let mut j = b.job(q as u64, psn, len, mr, &mut rng);
+                let mut len = len;
+                if rng.p(0.3) {
+                    j = b.atomic(q as u64, psn, mr, &mut rng);
+                    len = 8;
+                }
                 psn = (psn + len.div_ceil(mtu).max(1)) & 0xFF_FFFF;
                 want[q].extend(packets(&j, mtu));
                 b.rj.q.push_back(j);
@@ -231,6 +299,9 @@ fn random(name: &str, seed: u64, ready: f64) {
         b.step(s);
         for q in 0..8 {
             while let Some(c) = b.sent[q].pop_front() {
+                if num(c.opcode) == 0x12 {
+                    atomics.push((q, num(c.psn), num(c.va)));
+                }
                 assert_eq!(
                     Some(seen(&c)),
                     want[q].pop_front(),
@@ -243,8 +314,20 @@ fn random(name: &str, seed: u64, ready: f64) {
     });
     assert!(want.iter().all(|w| w.is_empty()), "not sent: {want:?}");
     assert!(b.quiet > 10 && b.given.iter().zip(&b.left).all(|(g, l)| g.0 == l.0));
-    println!("{ok} packets");
-    assert!(ok > 300);
+    println!("{ok} packets, {} atomics", atomics.len());
+    assert!(ok > 300 && atomics.len() > 25);
+    // each executed once, with the result of a sequence
+    assert_eq!(b.executed.len(), atomics.len());
+    let mut mem: HashMap<u64, u64> = HashMap::new();
+    for (j, (_, _, got)) in b.executed.iter().zip(&atomics) {
+        let m = mem.entry(num(j.va)).or_default();
+        assert_eq!(*m, *got, "{j:?}");
+        if j.add {
+            *m = m.wrapping_add(num(j.swap));
+        } else if *m == num(j.cmp) {
+            *m = num(j.swap);
+        }
+    }
 }
 
 #[test]
@@ -407,6 +490,7 @@ fn refuses() {
         rkey: rkey.into(),
         len: len.into(),
         stamp: 0.into(),
+        ..Default::default()
     };
     run("readresp_refuse", 200, |s| {
         if s.cycle == 5 {
@@ -458,4 +542,95 @@ fn full_ring() {
         b.sent[1].iter().map(|c| num(c.psn)).collect::<Vec<_>>(),
         (0..16).collect::<Vec<_>>()
     );
+}
+
+/// Duplicates of atomics are answered from the last 16 results of their QP and never executed again; without a result there is no answer. Results end
+/// with RESET. A refused one is an error of its QP, and RESET during one leaves nothing behind; a fence waits for it.
+#[test]
+fn atomics_happen_once() {
+    let mut b = Bench::new(1.0, 1.0);
+    b.silent = true;
+    let mut rng = Rng(9);
+    println!("seed 9");
+    let mut jobs = vec![];
+    let again = |j: &ReadJob| ReadJob { dup: true, ..*j };
+    let order = |op: u64, qp: u64| QpCtl {
+        op: op.into(),
+        qp: qp.into(),
+        psn: 0.into(),
+        status: 0.into(),
+    };
+    let mut marks = vec![];
+    run("readresp_atomic", 6000, |s| {
+        match s.cycle {
+            5 => {
+                for i in 0..20 {
+                    let j = b.atomic(1, 100 + i, 1, &mut rng);
+                    jobs.push(j);
+                }
+            }
+            // the ring holds 16
+            n @ (10 | 1500) => {
+                for j in &jobs[if n == 10 { 0..10 } else { 10..20 }] {
+                    b.rj.q.push_back(*j);
+                }
+            }
+            2500 => {
+                marks.push((b.executed.len(), b.order.len()));
+                for i in [19, 3, 4, 10, 19] {
+                    b.rj.q.push_back(again(&jobs[i]));
+                }
+                // of another QP: no result there
+                b.rj.q.push_back(ReadJob {
+                    qp: 2.into(),
+                    ..again(&jobs[19])
+                });
+            }
+            3000 => {
+                marks.push((b.executed.len(), b.order.len()));
+                b.ctl.q.push_back(order(ctl::RESET, 1));
+            }
+            3050 => b.rj.q.push_back(again(&jobs[19])),
+            3300 => {
+                marks.push((b.executed.len(), b.order.len()));
+                b.at_fault = true;
+                b.rj.q.push_back(jobs[0]);
+                b.rj.q.push_back(jobs[1]);
+            }
+            3600 => {
+                marks.push((b.executed.len(), b.order.len()));
+                assert_eq!(b.errs, [(1, 5)]);
+                b.at_fault = false;
+                b.at.p = 0.05;
+                b.rj.q.push_back(jobs[2]);
+            }
+            3615 => {
+                b.ctl.q.push_back(order(ctl::RESET, 1));
+                b.ctl.q.push_back(order(ctl::FENCE, 1));
+            }
+            4200 => {
+                marks.push((b.executed.len(), b.order.len()));
+                b.rj.q.push_back(jobs[5]);
+            }
+            _ => {}
+        }
+        b.step(s);
+    });
+    println!("{marks:?}");
+    assert_eq!(marks[0], (20, 20));
+    // 19, 4, 10, 19 are among the last 16; 3 is not
+    assert_eq!(marks[1], (20, 24));
+    let replies: Vec<TxCmd> = b.sent[1].iter().copied().collect();
+    for (k, i) in [(20, 19), (21, 4), (22, 10), (23, 19)] {
+        assert_eq!(
+            (replies[k].psn, replies[k].va),
+            (replies[i].psn, replies[i].va)
+        );
+    }
+    assert_eq!(marks[2], (20, 24), "results end with RESET");
+    assert_eq!(marks[3], (21, 24), "a fault has no answer");
+    assert_eq!(marks[4].1, 24, "reset while it was under way");
+    assert_eq!(b.order.len(), 25);
+    assert_eq!((b.ctls, b.fences), (3, 1));
+    assert!(b.quiet > 100);
 }

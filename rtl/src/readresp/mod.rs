@@ -1,5 +1,6 @@
-//! READ responses: accepted READ requests become response packets.
+//! READ responses and atomics: accepted requests become response packets.
 
+use crate::atomic::{AtomicDone, AtomicJob};
 use crate::layouts::{MrCheck, QpCfg};
 use crate::packed_struct;
 use crate::prims::{Fifo, SdpRam, SdpRam2R};
@@ -16,13 +17,29 @@ packed_struct! {
         pub rkey: Bits<32>,
         pub len: Bits<32>,
         pub stamp: Bits<48>,
+        pub op: Bits<2>,
+        pub dup: bool,
+        pub swap: Bits<64>,
+        pub cmp: Bits<64>,
         /// A packet has been sent.
         pub begun: bool,
     }
 }
 packed_struct! {
-    /// Ring of a QP: jobs put in, jobs taken out (done or dropped), final packets given to `tx`; the QP is in the round-robin queue.
-    pub struct Ring { pub put: Bits<5>, pub taken: Bits<5>, pub sent: Bits<12>, pub queued: bool }
+    /// Ring of a QP: jobs put in, jobs taken out (done or dropped), final packets given to `tx`; the QP is in the round-robin queue (or its atomic
+    /// under way). Place of the next atomic result, and how many there are.
+    pub struct Ring {
+        pub put: Bits<5>,
+        pub taken: Bits<5>,
+        pub sent: Bits<12>,
+        pub queued: bool,
+        pub res: Bits<4>,
+        pub results: Bits<5>,
+    }
+}
+packed_struct! {
+    /// Result of an atomic, for its duplicates.
+    pub struct AtomicResult { pub psn: Bits<24>, pub orig: Bits<64> }
 }
 
 #[derive(LogicState, Copy, Clone, Debug, PartialEq)]
@@ -34,6 +51,11 @@ pub enum RdState {
     Mr,
     Cmp,
     Emit,
+    /// A duplicate of an atomic: looks for the result, newest first.
+    Find,
+    /// Response of an atomic; `Redo`: of a duplicate.
+    Result,
+    Redo,
     Drop,
     Ctl,
 }
@@ -46,7 +68,9 @@ pub enum RdState {
 /// * One packet a visit, round robin over QPs, jobs of a QP in order. QP state, rkey, PD, right and bounds are checked again for every packet: a ring
 ///   of a QP that is not in RTR, RTS or SQD is dropped silently, one whose MR is gone is dropped with `err` (kind 5).
 /// * `done` (II 2): `resp_end` counts down what port `busy` shows; `fault` drops the ring, with `err` (kind 5).
-/// * `ctl`: RESET and FLUSH drop the ring, FENCE sends a `tx` of kind 1.
+/// * Atomics: the job at the head of its ring goes to `at`, its result comes on `ad` and leaves as an ATOMIC ACK; other QPs go on meanwhile. One at a time
+///   for all QPs. The last 16 results of each QP answer duplicates; a duplicate without a result is dropped.
+/// * `ctl`: RESET and FLUSH drop the ring, FENCE sends a `tx` of kind 1 (when no atomic is under way).
 /// * II: 6 cycles a packet, 2 a job. Latency from `rj` to `tx`: 8 cycles.
 #[derive(LogicBlock)]
 pub struct ReadResp<const LOG_QP: usize, const LOG_MR: usize, const LOG_JOBS: usize> {
@@ -75,8 +99,15 @@ pub struct ReadResp<const LOG_QP: usize, const LOG_MR: usize, const LOG_JOBS: us
     pub err_valid: Signal<Out, bool>,
     pub err_data: Signal<Out, QpErr>,
     pub err_ready: Signal<In, bool>,
+    pub at_valid: Signal<Out, bool>,
+    pub at_data: Signal<Out, AtomicJob>,
+    pub at_ready: Signal<In, bool>,
+    pub ad_valid: Signal<In, bool>,
+    pub ad_data: Signal<In, AtomicDone>,
+    pub ad_ready: Signal<Out, bool>,
     pub idle: Signal<Out, bool>,
     jobs: SdpRam<RingJob, LOG_JOBS>,
+    results: SdpRam<AtomicResult, LOG_JOBS>,
     ring: SdpRam2R<Ring, LOG_QP>,
     ring_l: SdpRam<Ring, LOG_QP>,
     left: SdpRam2R<Bits<12>, LOG_QP>,
@@ -97,6 +128,17 @@ pub struct ReadResp<const LOG_QP: usize, const LOG_MR: usize, const LOG_JOBS: us
     d: DFF<TxDone>,
     flt_v: DFF<bool>,
     flt_qp: DFF<Bits<12>>,
+    // the atomic under way: its QP; the ring was dropped since
+    at_on: DFF<bool>,
+    at_qp: DFF<Bits<12>>,
+    at_void: DFF<bool>,
+    at_r: DFF<RingJob>,
+    at_v: DFF<bool>,
+    orig: DFF<Bits<64>>,
+    // search: places left, place, one is being read
+    f_left: DFF<Bits<5>>,
+    f_at: DFF<Bits<4>>,
+    f_go: DFF<bool>,
     k_one: Constant<Bits<5>>,
     pass: Signal<Local, bool>,
     gate: MrGate<LOG_MR>,
@@ -129,13 +171,30 @@ pub struct ReadResp<const LOG_QP: usize, const LOG_MR: usize, const LOG_JOBS: us
     dd: Signal<Local, TxDone>,
     d_addr: Signal<Local, Bits<12>>,
     lt: Signal<Local, Bits<12>>,
+    atomic: Signal<Local, bool>,
+    aj: Signal<Local, AtomicJob>,
+    ad: Signal<Local, AtomicDone>,
+    rs: Signal<Local, AtomicResult>,
+    rs_w: Signal<Local, AtomicResult>,
+    rs_at: Signal<Local, Bits<4>>,
+    rs_addr: Signal<Local, Bits<16>>,
+    rs_we: Signal<Local, bool>,
+    clear: Signal<Local, bool>,
+    live_n: Signal<Local, bool>,
+    full16: Signal<Local, bool>,
+    n_res: Signal<Local, Bits<5>>,
+    akey: Signal<Local, Bits<32>>,
+    newest: Signal<Local, Bits<4>>,
+    respond: Signal<Local, bool>,
+    more: Signal<Local, bool>,
 }
 
 crate::block_default! { ReadResp<LOG_QP, LOG_MR, LOG_JOBS> {
     clock, rst, rj_valid, rj_data, rj_ready, done_valid, done_data, done_ready, ctl_valid, ctl_data, ctl_ready, cfg_raddr, cfg_rdata, mrc_raddr,
-    mrc_rdata, busy_raddr, busy_rdata, lvl_raddr, lvl_rdata, tx_valid, tx_data, tx_ready, err_valid, err_data, err_ready, idle, jobs, ring, ring_l,
+    mrc_rdata, busy_raddr, busy_rdata, lvl_raddr, lvl_rdata, tx_valid, tx_data, tx_ready, err_valid, err_data, err_ready, idle, at_valid, at_data, at_ready, ad_valid, ad_data, ad_ready, jobs, results, ring, ring_l,
     left, rr, errs, state, qp, j, n, rest, last, live, drop_err, popped, tx, tx_v, d_busy, d, flt_v, flt_qp, cfg, st, mtu, mtu_b,
-    mr, rg, rw, rwe, rb, rl, level, full, r, jr, jw, jwe, slot, jaddr, key, zero, taken_n, cut, t, addr, c, e, dd, d_addr, lt, pass, gate;
+    mr, rg, rw, rwe, rb, rl, level, full, r, jr, jw, jwe, slot, jaddr, key, zero, taken_n, cut, t, addr, c, e, dd, d_addr, lt, pass, gate, at_on, at_qp, at_void, at_r, at_v, orig, f_left, f_at, f_go, atomic, aj, ad, rs, rs_w, rs_at, rs_addr, rs_we,
+    clear, newest, respond, more, live_n, akey, full16, n_res;
     assert LOG_JOBS == LOG_QP + 4 && LOG_QP <= 12 && LOG_MR <= 16;
     k_one: Constant::new(1.into()),
 } }
@@ -147,12 +206,14 @@ impl<const LOG_QP: usize, const LOG_MR: usize, const LOG_JOBS: usize> Logic
     fn update(&mut self) {
         dff_setup!(self, clock, state, qp, j, n, rest, last, live);
         dff_setup!(self, clock, drop_err, popped, tx, tx_v, d_busy, d, flt_v, flt_qp);
-        clock!(self, clock, jobs, ring, ring_l, left, rr, errs, gate);
+        dff_setup!(self, clock, at_on, at_qp, at_void, at_r, at_v, orig, f_left, f_at, f_go);
+        clock!(self, clock, jobs, results, ring, ring_l, left, rr, errs, gate);
         self.rr.rst.next = self.rst.val();
         self.errs.rst.next = self.rst.val();
         self.cfg.next = self.cfg_rdata.val();
         self.st.next = self.cfg.val().state;
         self.mtu.next = self.cfg.val().mtu;
+        self.live_n.next = ((self.st.val() == 2) | (self.st.val() == 3)) | (self.st.val() == 4);
         self.mr.next = self.mrc_rdata.val();
         self.rg.next = self.ring.rdata0.val();
         self.r.next = self.rj_data.val();
@@ -185,6 +246,20 @@ impl<const LOG_QP: usize, const LOG_MR: usize, const LOG_JOBS: usize> Logic
         if self.tx_ready.val() {
             self.tx_v.d.next = false;
         }
+        if self.at_ready.val() {
+            self.at_v.d.next = false;
+        }
+        self.ad.next = self.ad_data.val();
+        self.ad_ready.next = false;
+        self.rs.next = self.results.rdata.val();
+        self.rs_at.next = self.f_at.q.val();
+        self.rs_we.next = false;
+        self.clear.next = false;
+        self.newest.next = self.rg.val().res - 1;
+        self.n_res.next = self.rg.val().results;
+        self.full16.next = self.n_res.val().get_bit(4);
+        self.respond.next = false;
+        self.more.next = self.taken_n.val() != self.rg.val().put;
 
         // the job at the head, or (Push) the next free place
         self.slot.next = self.rg.val().taken;
@@ -194,7 +269,11 @@ impl<const LOG_QP: usize, const LOG_MR: usize, const LOG_JOBS: usize> Logic
         self.cut.next = self.mtu_b.val();
 
         self.gate.mr.next = self.mr.val();
+        self.atomic.next = self.j.q.val().op != 0;
         self.gate.right.next = self.mr.val().remote_read;
+        if self.atomic.val() {
+            self.gate.right.next = self.mr.val().remote_atomic;
+        }
         self.gate.pd.next = self.cfg.val().pd;
         self.gate.key.next = self.j.q.val().rkey;
         self.gate.va.next = self.j.q.val().va;
@@ -234,10 +313,26 @@ impl<const LOG_QP: usize, const LOG_MR: usize, const LOG_JOBS: usize> Logic
         self.t.next.seg_mr = self.key.val().get_bits::<16>(8);
         self.t.next.seg_va = self.j.q.val().va;
         self.t.next.seg_len = self.n.q.val();
+        if self.atomic.val() {
+            self.t.next.opcode = 18.into();
+            self.t.next.len = 0.into();
+            self.t.next.seg_len = 0.into();
+            self.t.next.resp_end = true;
+            self.t.next.va = self.orig.q.val();
+        }
+        self.akey.next = self.at_r.q.val().rkey;
+        self.aj.next.mr = self.akey.val().get_bits::<16>(8);
+        self.aj.next.va = self.at_r.q.val().va;
+        self.aj.next.add = self.at_r.q.val().op == 2;
+        self.aj.next.swap = self.at_r.q.val().swap;
+        self.aj.next.cmp = self.at_r.q.val().cmp;
+        self.at_data.next = self.aj.val();
+        self.at_valid.next = self.at_v.q.val();
 
         match self.state.q.val() {
             RdState::Idle => {
-                if self.ctl_valid.val() {
+                // a fence waits for the atomic under way
+                if self.ctl_valid.val() & !((self.c.val().op == 3) & self.at_on.q.val()) {
                     self.addr.next = self.c.val().qp;
                     self.state.d.next = RdState::Ctl;
                 } else if self.flt_v.q.val() {
@@ -246,6 +341,11 @@ impl<const LOG_QP: usize, const LOG_MR: usize, const LOG_JOBS: usize> Logic
                     self.drop_err.d.next = true;
                     self.popped.d.next = false;
                     self.state.d.next = RdState::Drop;
+                } else if self.ad_valid.val() & (!self.tx_v.q.val() | self.tx_ready.val()) {
+                    self.addr.next = self.at_qp.q.val();
+                    self.orig.d.next = self.ad.val().orig;
+                    self.j.d.next = self.at_r.q.val();
+                    self.state.d.next = RdState::Result;
                 } else if self.rj_valid.val() {
                     self.rj_ready.next = true;
                     self.addr.next = self.r.val().qp;
@@ -255,6 +355,10 @@ impl<const LOG_QP: usize, const LOG_MR: usize, const LOG_JOBS: usize> Logic
                     self.jw.next.rkey = self.r.val().rkey;
                     self.jw.next.len = self.r.val().len;
                     self.jw.next.stamp = self.r.val().stamp;
+                    self.jw.next.op = self.r.val().op;
+                    self.jw.next.dup = self.r.val().dup;
+                    self.jw.next.swap = self.r.val().swap;
+                    self.jw.next.cmp = self.r.val().cmp;
                     self.jw.next.begun = false;
                     self.j.d.next = self.jw.val();
                     self.state.d.next = RdState::Push;
@@ -277,8 +381,7 @@ impl<const LOG_QP: usize, const LOG_MR: usize, const LOG_JOBS: usize> Logic
                 self.state.d.next = RdState::Idle;
             }
             RdState::Ring => {
-                self.live.d.next =
-                    ((self.st.val() == 2) | (self.st.val() == 3)) | (self.st.val() == 4);
+                self.live.d.next = self.live_n.val();
                 self.state.d.next = RdState::Job;
                 if !self.level.val().any() {
                     // dropped since it was queued
@@ -312,6 +415,23 @@ impl<const LOG_QP: usize, const LOG_MR: usize, const LOG_JOBS: usize> Logic
                     self.drop_err.d.next = self.live.q.val();
                     self.popped.d.next = true;
                     self.state.d.next = RdState::Drop;
+                } else if self.atomic.val() & self.j.q.val().dup {
+                    self.f_left.d.next = self.rg.val().results;
+                    self.f_at.d.next = self.newest.val();
+                    self.f_go.d.next = false;
+                    self.state.d.next = RdState::Find;
+                } else if self.atomic.val() {
+                    // one at a time: another QP's turn comes first
+                    self.state.d.next = RdState::Idle;
+                    if self.at_on.q.val() {
+                        self.rr.s_valid.next = true;
+                    } else {
+                        self.at_on.d.next = true;
+                        self.at_void.d.next = false;
+                        self.at_qp.d.next = self.qp.q.val();
+                        self.at_r.d.next = self.j.q.val();
+                        self.at_v.d.next = true;
+                    }
                 } else if !self.tx_v.q.val() | self.tx_ready.val() {
                     self.tx.d.next = self.t.val();
                     self.tx_v.d.next = true;
@@ -324,12 +444,63 @@ impl<const LOG_QP: usize, const LOG_MR: usize, const LOG_JOBS: usize> Logic
                     if self.last.q.val() {
                         self.rw.next.taken = self.taken_n.val();
                         self.rw.next.sent = self.rg.val().sent + 1;
-                        self.rw.next.queued = self.taken_n.val() != self.rg.val().put;
-                        self.rr.s_valid.next = self.taken_n.val() != self.rg.val().put;
+                        self.rw.next.queued = self.more.val();
+                        self.rr.s_valid.next = self.more.val();
                     } else {
                         self.rr.s_valid.next = true;
                     }
                     self.state.d.next = RdState::Idle;
+                }
+            }
+            RdState::Find => {
+                // the place that was read in the cycle before
+                if self.f_go.q.val() & (self.rs.val().psn == self.j.q.val().psn) {
+                    self.orig.d.next = self.rs.val().orig;
+                    self.state.d.next = RdState::Redo;
+                } else if !self.f_left.q.val().any() {
+                    // never executed, or too old: no answer
+                    self.rwe.next = true;
+                    self.rw.next.taken = self.taken_n.val();
+                    self.rw.next.queued = self.more.val();
+                    self.rr.s_valid.next = self.more.val();
+                    self.state.d.next = RdState::Idle;
+                } else {
+                    self.f_left.d.next = self.f_left.q.val() - 1;
+                    self.f_at.d.next = self.f_at.q.val() - 1;
+                }
+                self.f_go.d.next = self.f_left.q.val().any();
+            }
+            RdState::Redo => {
+                if !self.tx_v.q.val() | self.tx_ready.val() {
+                    self.respond.next = true;
+                    self.state.d.next = RdState::Idle;
+                }
+            }
+            RdState::Result => {
+                self.ad_ready.next = true;
+                self.at_on.d.next = false;
+                self.rwe.next = true;
+                self.state.d.next = RdState::Idle;
+                if self.at_void.q.val() {
+                    self.rw.next.queued = self.level.val().any();
+                    self.rr.s_valid.next = self.level.val().any();
+                } else if self.ad.val().err {
+                    self.errs.s_valid.next = self.live_n.val();
+                    self.rw.next.taken = self.rg.val().put;
+                    self.rw.next.queued = false;
+                    if !self.errs.s_ready.val() {
+                        self.ad_ready.next = false;
+                        self.at_on.d.next = true;
+                        self.rwe.next = false;
+                        self.state.d.next = RdState::Result;
+                    }
+                } else {
+                    self.respond.next = true;
+                    self.rs_we.next = true;
+                    self.rw.next.res = self.rg.val().res + 1;
+                    if !self.full16.val() {
+                        self.rw.next.results = self.rg.val().results + 1;
+                    }
                 }
             }
             RdState::Drop => {
@@ -339,6 +510,7 @@ impl<const LOG_QP: usize, const LOG_MR: usize, const LOG_JOBS: usize> Logic
                     self.rwe.next = true;
                     self.rw.next.taken = self.rg.val().put;
                     self.rw.next.queued = self.rg.val().queued & !self.popped.q.val();
+                    self.clear.next = true;
                     self.state.d.next = RdState::Idle;
                 }
             }
@@ -360,6 +532,10 @@ impl<const LOG_QP: usize, const LOG_MR: usize, const LOG_JOBS: usize> Logic
                     if (self.c.val().op == 0) | (self.c.val().op == 2) {
                         self.rwe.next = true;
                         self.rw.next.taken = self.rg.val().put;
+                        self.clear.next = true;
+                    }
+                    if self.c.val().op == 0 {
+                        self.rw.next.results = 0.into();
                     }
                     self.ctl_ready.next = true;
                     self.state.d.next = RdState::Idle;
@@ -369,6 +545,29 @@ impl<const LOG_QP: usize, const LOG_MR: usize, const LOG_JOBS: usize> Logic
                 self.state.d.next = RdState::Idle;
             }
         }
+        if self.respond.val() {
+            self.tx.d.next = self.t.val();
+            self.tx_v.d.next = true;
+            self.rwe.next = true;
+            self.rw.next.taken = self.taken_n.val();
+            self.rw.next.sent = self.rg.val().sent + 1;
+            self.rw.next.queued = self.more.val();
+            self.rr.s_valid.next = self.more.val();
+        }
+        if self.clear.val() & (self.at_qp.q.val() == self.qp.q.val()) {
+            self.at_void.d.next = true;
+        }
+        self.rs_w.next.psn = self.j.q.val().psn;
+        self.rs_w.next.orig = self.orig.q.val();
+        if self.rs_we.val() {
+            self.rs_at.next = self.rg.val().res;
+        }
+        self.rs_addr.next =
+            (bit_cast::<16, 12>(self.qp.q.val()) << 4) | bit_cast::<16, 4>(self.rs_at.val());
+        self.results.raddr.next = self.rs_addr.val().get_bits::<LOG_JOBS>(0);
+        self.results.waddr.next = self.rs_addr.val().get_bits::<LOG_JOBS>(0);
+        self.results.wdata.next = self.rs_w.val();
+        self.results.we.next = self.rs_we.val();
         self.qp.d.next = self.addr.val();
         self.cfg_raddr.next = self.addr.val();
         self.ring.raddr0.next = self.addr.val().get_bits::<LOG_QP>(0);
@@ -423,12 +622,14 @@ impl<const LOG_QP: usize, const LOG_MR: usize, const LOG_JOBS: usize> Logic
         self.errs.m_ready.next = self.err_ready.val();
         self.idle.next = (((self.state.q.val() == RdState::Idle) & !self.tx_v.q.val())
             & (!self.rr.m_valid.val() & !self.errs.m_valid.val()))
-            & (!self.d_busy.q.val() & !self.flt_v.q.val());
+            & ((!self.d_busy.q.val() & !self.flt_v.q.val()) & !self.at_on.q.val());
         if self.rst.val() {
             self.state.d.next = RdState::Idle;
             self.tx_v.d.next = false;
             self.d_busy.d.next = false;
             self.flt_v.d.next = false;
+            self.at_on.d.next = false;
+            self.at_v.d.next = false;
         }
     }
 }

@@ -232,6 +232,7 @@ pub fn mr_bits(m: &Mr) -> MrCheck {
         local_write: m.lw,
         remote_write: m.rw,
         remote_read: m.rr,
+        remote_atomic: m.ra,
         variant: m.variant.into(),
         pd: m.pd.into(),
         va: m.va.into(),
