@@ -481,7 +481,18 @@ fn named_faults() {
         (
             "A1 duplicate READ is checked",
             vec![rd(100, 0x10_0000, 10), rd(100, 0x10_FFFF, 2)],
-            vec![],
+            vec![0xFF],
+            None,
+        ),
+        (
+            "a new READ takes the ACK wish back, a duplicate does not",
+            vec![
+                pkt(0, 10, 100, 4),
+                rd(101, 0x10_0000, 4),
+                pkt(0, 10, 102, 4),
+                rd(101, 0x10_0000, 4),
+            ],
+            vec![0x1F, 0xFF, 0x1F],
             None,
         ),
         (

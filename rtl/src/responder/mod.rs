@@ -30,7 +30,8 @@ use rust_hdl::prelude::*;
 /// * READ: goes to the READ responder when its ring (port `lvl`) has room, else it is dropped without effect. More jobs in the ring than
 ///   `max_dest_rd` is an error of the requester, unless duplicates are among them. Duplicate READs are executed again if they lie before ePSN and
 ///   pass all checks, else they are dropped.
-/// * Each packet gives `pl` jobs, the last with `free`. `ack` wishes carry syndrome 0xFF for "take the wish back" at RESET.
+/// * Each packet gives `pl` jobs, the last with `free`. `ack` wishes carry syndrome 0xFF for "take the wish back": at RESET, and when a
+///   new READ is accepted, whose response says all that an older wish could say (a duplicate READ takes nothing back).
 /// * `ctl`: RESET, START (sets ePSN), FLUSH (posted receives complete with WR_FLUSH, packets go on between them), FENCE, QUERY. `notify` of a QP in ERR
 ///   flushes what was posted since. Flushed WQEs are not reported on `rqfree`.
 /// * II with all outputs ready: WRITE 7, SEND with one SGE 7, + 4 for each further SGE; READ 8; dropped 6 (WRITE, SEND and READ measured by `initiation_intervals`).
@@ -376,6 +377,9 @@ impl<const LOG_QP: usize, const LOG_MR: usize, const LOG_RQ: usize> Logic
                         self.c.d.next.dup = self.c.q.val().dup & self.v.val().lvl_some;
                         self.todo.d.next.ctx = true;
                         self.todo.d.next.read = true;
+                        // its response acknowledges all that a wish could say
+                        self.todo.d.next.ack = true;
+                        self.syn.d.next = 255.into();
                     }
                 } else if self.acc.more.val() & (self.sg.q.val() == 3) {
                     self.syn.d.next = 97.into();
