@@ -162,6 +162,24 @@ fn taken_back_at_reset() {
     assert_eq!(t.iter().map(|x| x.1).collect::<Vec<_>>(), [5]);
 }
 
+/// A READ that was accepted after the wish takes it back while older READ responses are still leaving; a NAK too.
+#[test]
+fn taken_back_while_busy() {
+    for (name, syn) in [("acks_read", 0x1F), ("acks_read_nak", 0x60)] {
+        let t = times(
+            name,
+            vec![
+                (10, wish(3, 7, syn, 1)),
+                (11, wish(4, 9, 0x1F, 1)),
+                (60, wish(3, 8, 0xFF, 2)),
+                (130, wish(3, 11, 0x1F, 3)),
+            ],
+            100,
+        );
+        assert_eq!(t.iter().map(|x| x.1).collect::<Vec<_>>(), [9, 11], "{name}");
+    }
+}
+
 /// 32 QPs with a wish each: cycles per ACK.
 #[test]
 fn initiation_interval() {

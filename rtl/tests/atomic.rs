@@ -76,7 +76,7 @@ fn run<const W: usize>(name: &str, cycles: usize, seed: u64) {
                 n_wr += 1;
             }
         }
-        if s.out_u64("c_wr_ready") == 1 && cw > 0 && s.get_u64("c_wr_valid") == 1 {
+        if s.out_u64("c_wr_ready") == 1 && cw > 0 {
             cw -= 1;
         }
         if let Some(d) = done.step::<AtomicDone>(s) {

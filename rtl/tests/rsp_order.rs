@@ -1,4 +1,5 @@
-//! Responder, READ responder and ACKs wired together: no ACK passes a READ response that has to go before it, and none is lost.
+//! Responder, READ responder and ACKs wired together: no ACK passes a READ response that has to go before it, none comes behind one that says more,
+//! and none is lost.
 //! Also: the three blocks elaborate and pass Verilator's lint in every named configuration.
 mod rsp;
 
@@ -161,6 +162,7 @@ fn order(name: &str, seed: u64, ready: f64) {
     let mut acked = next;
     let mut wire: VecDeque<(usize, TxDone, u64)> = VecDeque::new();
     let (mut acks, mut naks, mut reads) = (0, 0, 0);
+    let mut waits = false;
     let cycles = 6000;
     Diff::new(
         name,
@@ -253,7 +255,19 @@ fn order(name: &str, seed: u64, ready: f64) {
             done.q.push_back(d);
         }
         done.step(s);
-        if let Some(a) = ak.step::<AckCmd>(s) {
+        // an ACK that comes up says more than the READ responses that have left
+        let now: AckCmd = un(&s.out("ak_data"));
+        let (q, p) = (num(now.qp) as usize, num(now.psn));
+        let up = s.out_u64("ak_valid") == 1;
+        assert!(
+            !up || waits || !ahead(acked[q], p),
+            "cycle {}: ACK {p:x} of QP {q} after {:x}",
+            s.cycle,
+            acked[q]
+        );
+        let sent = ak.step::<AckCmd>(s);
+        waits = up && sent.is_none();
+        if let Some(a) = sent {
             let q = num(a.qp) as usize;
             let nak = num(a.aeth) >> 29 & 1 == 1;
             acks += !nak as usize;
@@ -291,6 +305,102 @@ fn acks_stay_behind_reads() {
 #[test]
 fn acks_stay_behind_reads_back_pressure() {
     order("rsp_order_b", 12, 0.3);
+}
+
+/// READ 1 keeps the QP busy; WRITE 2 wishes an ACK; READ 3 takes the wish back: its response is all that leaves. Then both come again (the response
+/// was lost): READ 3 is answered again, and the ACK of the repeated WRITE is not taken back.
+#[test]
+fn a_new_read_takes_the_wish_back() {
+    let cfg = Cfg {
+        state: 3,
+        mtu: 1,
+        pd: 5,
+        acc_write: true,
+        acc_read: true,
+        max_dest_rd: 16,
+        ..Default::default()
+    };
+    let mr = Mr {
+        valid: true,
+        rw: true,
+        rr: true,
+        variant: 9,
+        pd: 5,
+        va: 0x1000,
+        len: 0x1_0000,
+        ..Default::default()
+    };
+    let pkt = |op, psn| {
+        rx(&Pkt {
+            op,
+            psn,
+            va: 0x1000,
+            rkey: 0x109,
+            dlen: 64,
+            len: if op == 12 { 0 } else { 64 },
+            ackreq: true,
+            ..Default::default()
+        })
+    };
+    let mut feed = Feed::new("rx", 1.0);
+    let mut ctlq = Feed::new("ctl", 1.0);
+    let mut done = Feed::<TxDone>::new("done", 1.0);
+    let mut tx = Sink::new("tx", 1.0);
+    let mut ak = Sink::new("ak", 1.0);
+    ctlq.q.push_back(QpCtl {
+        op: ctl::START.into(),
+        qp: 0.into(),
+        psn: 1.into(),
+        status: 0.into(),
+    });
+    let left = TxDone {
+        qp: 0.into(),
+        resp: true,
+        resp_end: true,
+        fault: false,
+    };
+    let mut out = vec![];
+    Diff::new(
+        "rsp_order_c",
+        Three::<2, 4, 2, 6>::default,
+        inputs!(
+            rst, rx_valid, rx_data, ctl_valid, ctl_data, done_valid, done_data, cfg, mr, tx_ready,
+            ak_ready
+        ),
+    )
+    .cycles(500)
+    .stim(|s| {
+        s.set("rst", (s.cycle < 2) as u8);
+        s.set("cfg", raw(cfg_bits(&cfg)));
+        s.set("mr", raw(mr_bits(&mr)));
+        match s.cycle {
+            20 => feed.q.extend([pkt(12, 1), pkt(10, 2)]),
+            100 => feed.q.push_back(pkt(12, 3)),
+            200 => done.q.extend([left, left]),
+            300 => feed.q.extend([pkt(10, 2), pkt(12, 3)]),
+            400 => done.q.push_back(left),
+            _ => {}
+        }
+        ctlq.step(s);
+        feed.step(s);
+        done.step(s);
+        if let Some(c) = tx.step::<TxCmd>(s) {
+            out.push((s.cycle / 100, "READ", num(c.psn), num(c.aeth) & 0xFF_FFFF));
+        }
+        if let Some(a) = ak.step::<AckCmd>(s) {
+            out.push((s.cycle / 100, "ACK", num(a.psn), num(a.aeth) & 0xFF_FFFF));
+        }
+    })
+    .run();
+    assert_eq!(
+        out,
+        [
+            (0, "READ", 1, 1),
+            (1, "READ", 3, 3),
+            (3, "READ", 3, 3),
+            (4, "ACK", 3, 3)
+        ]
+    );
 }
 
 fn lint<U: Block>(name: &str, mut u: U) {

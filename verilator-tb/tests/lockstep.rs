@@ -330,10 +330,7 @@ const PPM: u32 = 10_000;
 fn clean(mtu: u8, gid: u8, seed: u64) {
     let mut p = run(mtu, gid, Faults::default(), seed, 3);
     for (name, v) in p.counters().into_iter().flatten() {
-        // Responses dropped are ACKs that a READ response has overtaken.
-        let bad = (name.starts_with("rx_drop") && name != "rx_drop_response")
-            || name.contains("nak")
-            || name.contains("retrans");
+        let bad = name.starts_with("rx_drop") || name.contains("nak") || name.contains("retrans");
         assert!(!bad, "clean wire, but {name} = {v}");
     }
 }

@@ -56,11 +56,6 @@ const REASONS: &[(&str, &str, &str)] = &[
         "MTU code to bytes, bytes left in packets, compared, then the state's choice, in one cycle",
     ),
     (
-        "responder",
-        "chk.n.q .. todo.q, one chain",
-        "PSN against the window with the packet count added (a 25-bit sum that is tested for zero), then the choice of the answer",
-    ),
-    (
         "egress",
         "build.av.q .. build.p0.q, one chain",
         "IPv4 header checksum: four words are added in one cycle (carry-save, then the chain)",

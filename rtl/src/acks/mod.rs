@@ -24,7 +24,8 @@ pub enum AckState {
 /// Sends one ACK, NAK or RNR NAK for the newest wish of each QP.
 ///
 /// * `LOG_QP`: log2 of QPs.
-/// * In `ack` (II 2): replaces an unsent wish of its QP. Syndrome 0xFF takes the wish back (the QP was reset).
+/// * In `ack` (II 2): replaces an unsent wish of its QP. Syndrome 0xFF takes the wish back (the QP was reset, or the
+///   response of a READ that came after it says more): it is dropped when its turn comes, even while the QP is busy.
 /// * A QP's first positive wish waits 16 cycles, so that a burst gives one ACK; a NAK does not wait. While `tx` is not ready wishes go on merging.
 /// * Port `busy` (data one cycle after the address): while it is up the READ responses of the QP have to leave first, and the QP is looked at again in
 ///   turn with the others.

@@ -21,7 +21,7 @@ packed_struct! {
 /// * `LOG_QP`: log2 of QPs.
 /// * `pl_*`: the responder's placement jobs, watched; each packet has one job with `free`. `done`: the placement has done one of these (in order).
 /// * In `ack` (II 1), `rj` (II 2), `ack` first. Out `acks`, `rd`: in the order of their coming, one FIFO of 32 for both.
-/// * A wish waits for its own packet too, a READ job only for those before it. Packets that come while it is in the responder's output register
+/// * A wish waits for its own packet too, a READ job (and syndrome 0xFF, which takes a wish back) only for those before it. Packets that come while it is in the responder's output register
 ///   may be waited for as well.
 /// * `lvl_rdata` (data one cycle after `lvl_raddr`): the level that the READ responder shows (`ring_lvl`, same latency and address) and the jobs
 ///   held here. A job counts from two cycles after its transfer.
@@ -65,6 +65,7 @@ pub struct Order<const LOG_QP: usize> {
     seen: Signal<Local, Bits<8>>,
     prior: Signal<Local, Bits<8>>,
     a: Signal<Local, AckReq>,
+    aeth: Signal<Local, Bits<32>>,
     r: Signal<Local, ReadJob>,
     w: Signal<Local, Held>,
     h: Signal<Local, Held>,
@@ -88,6 +89,7 @@ impl<const LOG_QP: usize> Logic for Order<LOG_QP> {
         self.q.rst.next = self.rst.val();
         self.j.next = self.pl_data.val();
         self.a.next = self.ack_data.val();
+        self.aeth.next = self.a.val().aeth;
         self.r.next = self.rj_data.val();
 
         // packets so far; the last job of the newest may wait in the responder's register
@@ -115,6 +117,10 @@ impl<const LOG_QP: usize> Logic for Order<LOG_QP> {
             self.hj.next.psn = self.a.val().psn;
             self.hj.next.rkey = self.a.val().aeth;
             self.w.next.job = self.hj.val();
+            if self.aeth.val().get_bits::<8>(24) == 255 {
+                // a wish is taken back: nothing is said, only the order counts
+                self.w.next.seq = self.prior.val();
+            }
         } else {
             self.w.next.seq = self.prior.val();
             self.w.next.read = true;

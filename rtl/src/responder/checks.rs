@@ -29,7 +29,7 @@ packed_struct! {
     }
 }
 
-/// Pipeline over inputs that stay for the packet: `o` is valid one cycle after them, `v` two, `npk` and `past` four.
+/// Pipeline over inputs that stay for the packet: `o` is valid one cycle after them, `v` two, `npk` and `past` three.
 ///
 /// * `npk`: PSNs of a READ, `max(1, ceil(dlen / mtu))`. `past`: a duplicate READ ends before ePSN.
 #[derive(LogicBlock)]
@@ -57,9 +57,12 @@ pub struct Checks<const LOG_QP: usize> {
     ip_hi: DFF<bool>,
     psn_d: DFF<Bits<24>>,
     mtu_b: DFF<Bits<13>>,
+    /// ePSN - PSN.
+    back: DFF<Bits<24>>,
     sum: DFF<Bits<33>>,
-    sum_1: DFF<Bits<33>>,
     n: DFF<Bits<24>>,
+    npk_r: DFF<Bits<24>>,
+    past_r: DFF<bool>,
     k_log: Constant<Bits<5>>,
     pk: Signal<Local, RxPkt>,
     qpn: Signal<Local, Bits<24>>,
@@ -78,12 +81,12 @@ pub struct Checks<const LOG_QP: usize> {
     now: Signal<Local, OpFlags>,
     len: Signal<Local, Bits<13>>,
     ver: Signal<Local, Verdict>,
-    dsum: Signal<Local, Bits<25>>,
+    mtu_m: Signal<Local, Bits<13>>,
 }
 
 crate::block_default! { Checks<LOG_QP> {
-    clock, p, cfg, av, cx, pi, avail, lvl, first, now, o, v, npk, past, dec, o_r, v_r, tag_ok, st_ok, ip_lo, ip_hi, psn_d, mtu_b, sum, sum_1, n, pk, qpn, hi, cf, tag,
-    st, ty, mtu, a, sip, dip, c, exp, of, len, ver, dsum;
+    clock, p, cfg, av, cx, pi, avail, lvl, first, now, o, v, npk, past, dec, o_r, v_r, tag_ok, st_ok, ip_lo, ip_hi, psn_d, mtu_b, back, sum, n, npk_r, past_r, pk, qpn, hi, cf, tag,
+    st, ty, mtu, a, sip, dip, c, exp, of, len, ver, mtu_m;
     assert LOG_QP <= 12;
     k_log: Constant::new((LOG_QP as u64).into()),
 } }
@@ -91,7 +94,8 @@ crate::block_default! { Checks<LOG_QP> {
 impl<const LOG_QP: usize> Logic for Checks<LOG_QP> {
     #[hdl_gen]
     fn update(&mut self) {
-        dff_setup!(self, clock, o_r, v_r, tag_ok, st_ok, ip_lo, ip_hi, psn_d, mtu_b, sum, sum_1, n);
+        dff_setup!(self, clock, o_r, v_r, tag_ok, st_ok, ip_lo, ip_hi, psn_d, mtu_b, back);
+        dff_setup!(self, clock, sum, n, npk_r, past_r);
         self.pk.next = self.p.val();
         self.cf.next = self.cfg.val();
         self.a.next = self.av.val();
@@ -118,12 +122,28 @@ impl<const LOG_QP: usize> Logic for Checks<LOG_QP> {
         self.ip_lo.d.next = self.sip.val().get_bits::<64>(0) == self.dip.val().get_bits::<64>(0);
         self.ip_hi.d.next = self.sip.val().get_bits::<64>(64) == self.dip.val().get_bits::<64>(64);
         self.psn_d.d.next = self.pk.val().psn - self.c.val().epsn;
+        self.back.d.next = self.c.val().epsn - self.pk.val().psn;
         match self.mtu.val().index() {
-            2 => self.mtu_b.d.next = 512.into(),
-            3 => self.mtu_b.d.next = 1024.into(),
-            4 => self.mtu_b.d.next = 2048.into(),
-            5 => self.mtu_b.d.next = 4096.into(),
-            _ => self.mtu_b.d.next = 256.into(),
+            2 => {
+                self.mtu_b.d.next = 512.into();
+                self.mtu_m.next = 511.into();
+            }
+            3 => {
+                self.mtu_b.d.next = 1024.into();
+                self.mtu_m.next = 1023.into();
+            }
+            4 => {
+                self.mtu_b.d.next = 2048.into();
+                self.mtu_m.next = 2047.into();
+            }
+            5 => {
+                self.mtu_b.d.next = 4096.into();
+                self.mtu_m.next = 4095.into();
+            }
+            _ => {
+                self.mtu_b.d.next = 256.into();
+                self.mtu_m.next = 255.into();
+            }
         }
 
         // second stage
@@ -152,25 +172,24 @@ impl<const LOG_QP: usize> Logic for Checks<LOG_QP> {
         self.ver.next.lvl_some = self.lvl.val().any();
         self.v_r.d.next = self.ver.val();
 
-        // packets of a READ: (dlen + mtu - 1) / mtu
+        // packets of a READ, (dlen + mtu - 1) / mtu: sum, quotient, and in the third stage 1 for none
         self.sum.d.next =
-            bit_cast::<33, 32>(self.pk.val().dlen) + bit_cast::<33, 13>(self.mtu_b.q.val());
-        self.sum_1.d.next = self.sum.q.val() - 1;
+            bit_cast::<33, 32>(self.pk.val().dlen) + bit_cast::<33, 13>(self.mtu_m.val());
         match self.mtu.val().index() {
-            2 => self.n.d.next = self.sum_1.q.val().get_bits::<24>(9),
-            3 => self.n.d.next = bit_cast::<24, 23>(self.sum_1.q.val().get_bits::<23>(10)),
-            4 => self.n.d.next = bit_cast::<24, 22>(self.sum_1.q.val().get_bits::<22>(11)),
-            5 => self.n.d.next = bit_cast::<24, 21>(self.sum_1.q.val().get_bits::<21>(12)),
-            _ => self.n.d.next = self.sum_1.q.val().get_bits::<24>(8),
+            2 => self.n.d.next = self.sum.q.val().get_bits::<24>(9),
+            3 => self.n.d.next = bit_cast::<24, 23>(self.sum.q.val().get_bits::<23>(10)),
+            4 => self.n.d.next = bit_cast::<24, 22>(self.sum.q.val().get_bits::<22>(11)),
+            5 => self.n.d.next = bit_cast::<24, 21>(self.sum.q.val().get_bits::<21>(12)),
+            _ => self.n.d.next = self.sum.q.val().get_bits::<24>(8),
         }
-        self.npk.next = self.n.q.val();
+        self.npk_r.d.next = self.n.q.val();
         if !self.n.q.val().any() {
-            self.npk.next = 1.into();
+            self.npk_r.d.next = 1.into();
         }
-        // psn - ePSN is negative here: sign bit set by hand
-        self.dsum.next = (bit_cast::<25, 24>(self.psn_d.q.val()) | bits::<25>(0x100_0000))
-            + bit_cast::<25, 24>(self.npk.val());
-        self.past.next = self.dsum.val().get_bit(24) | !self.dsum.val().any();
+        // a PSN behind ePSN is at least 1 behind, so none needs no correction
+        self.past_r.d.next = self.n.q.val() <= self.back.q.val();
+        self.npk.next = self.npk_r.q.val();
+        self.past.next = self.past_r.q.val();
         self.o.next = self.of.val();
         self.v.next = self.v_r.q.val();
     }

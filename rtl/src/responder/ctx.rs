@@ -37,7 +37,8 @@ packed_struct! {
     pub struct ToDo { pub ctx: bool, pub ack: bool, pub free: bool, pub read: bool, pub err: bool }
 }
 
-/// A packet goes Idle, Fetch (tables), Look (SGE or rkey to MR), Sub (verdict without MR), Cmp, Put (verdict with MR, payload job), Cqe, Fin.
+/// A packet goes Idle, Fetch (tables), Look (SGE or rkey to MR), Sub (verdict without MR), Cmp, Put (verdict with MR, payload job), then Fin, or Cqe
+/// (completion, and what Fin does).
 #[derive(LogicState, Copy, Clone, Debug, PartialEq)]
 pub enum RspState {
     Idle,

@@ -30,10 +30,11 @@ use rust_hdl::prelude::*;
 /// * READ: goes to the READ responder when its ring (port `lvl`) has room, else it is dropped without effect. More jobs in the ring than
 ///   `max_dest_rd` is an error of the requester, unless duplicates are among them. Duplicate READs are executed again if they lie before ePSN and
 ///   pass all checks, else they are dropped.
-/// * Each packet gives `pl` jobs, the last with `free`. `ack` wishes carry syndrome 0xFF for "take the wish back" at RESET.
+/// * Each packet gives `pl` jobs, the last with `free`. `ack` wishes carry syndrome 0xFF for "take the wish back": at RESET, and when a
+///   new READ is accepted, whose response says all that an older wish could say (a duplicate READ takes nothing back).
 /// * `ctl`: RESET, START (sets ePSN), FLUSH (posted receives complete with WR_FLUSH, packets go on between them), FENCE, QUERY. `notify` of a QP in ERR
 ///   flushes what was posted since. Flushed WQEs are not reported on `rqfree`.
-/// * II with all outputs ready: WRITE 7 (with immediate 8), SEND with one SGE 7, with a CQE 8, + 4 for each further SGE; READ 8; dropped 6 (measured by `initiation_intervals`).
+/// * II with all outputs ready: WRITE 7, SEND with one SGE 7, + 4 for each further SGE; READ 8; dropped 6 (WRITE, SEND and READ measured by `initiation_intervals`).
 /// * Ports `cfg`, `av`, `mrc`, `idx`, `slot`, `lvl`: data one cycle after the address.
 #[derive(LogicBlock)]
 pub struct Responder<const LOG_QP: usize, const LOG_MR: usize, const LOG_RQ: usize> {
@@ -101,6 +102,8 @@ pub struct Responder<const LOG_QP: usize, const LOG_MR: usize, const LOG_RQ: usi
     ml: DFF<Bits<32>>,
     left: DFF<Bits<13>>,
     src: DFF<Bits<20>>,
+    /// Number of the receive WQE that the packet uses.
+    ix: DFF<Bits<16>>,
     /// A receive WQE belongs to the packet.
     hold: DFF<bool>,
     todo: DFF<ToDo>,
@@ -146,7 +149,7 @@ crate::block_default! { Responder<LOG_QP, LOG_MR, LOG_RQ> {
     cfg_rdata, av_raddr, av_rdata, mrc_raddr, mrc_rdata, slot_raddr, slot_rdata, idx_raddr, pi_rdata, avail_rdata, lvl_raddr, lvl_rdata,
     pl_valid, pl_data, pl_ready, ack_valid, ack_data, ack_ready, rj_valid, rj_data, rj_ready, rqfree_valid, rqfree_data, rqfree_ready,
     err_valid, err_data, err_ready, ev_drop_qp, ev_duplicate, ev_sequence, ev_cnp, ev_ecn, idle, ctx, chk, acc, out, state, qp, p, held,
-    turn, c, sg, so, ml, left, src, hold, todo, psn, syn, e_kind, e_sts, fl_on, fl_ctl, fl_qp, fl_end, pq, qpn, cfg, st, cx, cw,
+    turn, c, sg, so, ml, left, src, ix, hold, todo, psn, syn, e_kind, e_sts, fl_on, fl_ctl, fl_qp, fl_end, pq, qpn, cfg, st, cx, cw,
     cwd, o, v, slot, key, n, need_rq, cqe, fin, sy, j, ct, pk, qa, slot_a;
     assert LOG_QP <= 12 && LOG_MR <= 16 && LOG_QP + LOG_RQ <= 16;
     k_job: Constant::new(PlJob::default()),
@@ -161,8 +164,8 @@ impl<const LOG_QP: usize, const LOG_MR: usize, const LOG_RQ: usize> Logic
 {
     #[hdl_gen]
     fn update(&mut self) {
-        dff_setup!(self, clock, state, qp, p, held, turn, c, sg, so, ml, left, src, hold, todo);
-        dff_setup!(self, clock, psn, syn, e_kind, e_sts, fl_on, fl_ctl, fl_qp, fl_end);
+        dff_setup!(self, clock, state, qp, p, held, turn, c, sg, so, ml, left, src, ix);
+        dff_setup!(self, clock, hold, todo, psn, syn, e_kind, e_sts, fl_on, fl_ctl, fl_qp, fl_end);
         clock!(self, clock, ctx, chk, acc, out);
         self.out.rst.next = self.rst.val();
         self.ct.next = self.ctl_data.val();
@@ -228,7 +231,7 @@ impl<const LOG_QP: usize, const LOG_MR: usize, const LOG_RQ: usize> Logic
         self.j.next.va = self.acc.va.val();
         self.j.next.len = self.n.val();
         self.j.next.src = self.src.q.val();
-        self.j.next.index = self.c.q.val().ci;
+        self.j.next.index = self.ix.q.val();
 
         match self.state.q.val() {
             RspState::Idle => {
@@ -269,6 +272,7 @@ impl<const LOG_QP: usize, const LOG_MR: usize, const LOG_RQ: usize> Logic
                 }
                 self.left.d.next = self.pq.val().len;
                 self.src.d.next = self.pq.val().src;
+                self.ix.d.next = self.cx.val().ci;
                 self.hold.d.next = self.cx.val().exp == 1;
                 self.todo.d.next = self.k_todo.val();
                 self.psn.d.next = self.pq.val().psn;
@@ -373,6 +377,9 @@ impl<const LOG_QP: usize, const LOG_MR: usize, const LOG_RQ: usize> Logic
                         self.c.d.next.dup = self.c.q.val().dup & self.v.val().lvl_some;
                         self.todo.d.next.ctx = true;
                         self.todo.d.next.read = true;
+                        // its response acknowledges all that a wish could say
+                        self.todo.d.next.ack = true;
+                        self.syn.d.next = 255.into();
                     }
                 } else if self.acc.more.val() & (self.sg.q.val() == 3) {
                     self.syn.d.next = 97.into();
@@ -414,13 +421,17 @@ impl<const LOG_QP: usize, const LOG_MR: usize, const LOG_RQ: usize> Logic
                         self.todo.d.next.ctx = true;
                         self.state.d.next = RspState::Fin;
                         if self.cqe.val() {
+                            self.c.d.next.ci = self.ix.q.val() + 1;
                             self.state.d.next = RspState::Cqe;
                         }
                     }
                 }
             }
             RspState::Cqe => {
-                if self.out.pl_free.val() {
+                // the completion and all that Fin does for it
+                if self.out.pl_free.val()
+                    & ((self.out.ak_free.val() | !self.fin.val().ack) & self.out.rf_free.val())
+                {
                     self.out.pl_go.next = true;
                     self.j.next.kind = 2.into();
                     self.j.next.with_imm = self.o.val().imm;
@@ -432,9 +443,10 @@ impl<const LOG_QP: usize, const LOG_MR: usize, const LOG_RQ: usize> Logic
                     }
                     self.j.next.solicited = self.pq.val().se;
                     self.j.next.length = self.c.q.val().len;
-                    self.c.d.next.ci = self.c.q.val().ci + 1;
-                    self.todo.d.next.free = true;
-                    self.state.d.next = RspState::Fin;
+                    self.cw.next = true;
+                    self.out.ak_go.next = self.fin.val().ack;
+                    self.out.rf_go.next = true;
+                    self.state.d.next = RspState::Idle;
                 }
             }
             RspState::Fatal => {

@@ -333,6 +333,8 @@ impl Qp {
             self.msn = (self.msn + 1) & M24;
             self.nak = false;
             self.dup &= self.lvl != 0;
+            // its response says all that an older wish could
+            out.acks.push((self.idx, 0, 0xFF, 0));
             out.reads
                 .push((self.idx, p.psn, self.msn, p.va, p.rkey, p.dlen));
             return out.jobs.push(free);
