@@ -17,15 +17,16 @@ pub use swap::Swap;
 /// Parses, checks and stores frames.
 ///
 /// * Wire: one beat a cycle, no `ready`. A frame starts with `sop` at its Ethernet header and ends with `eop` before the FCS.
-/// * Each frame that ends well gets a slot (128 of them) and stays in the buffer until `free_valid`/`free_slot`; slots are released in any order,
-///   their words are used again in the order of arrival. Frames that are cut off, longer than the largest packet, or that find no room are dropped
-///   while they arrive; the write pointer goes back to their start.
+/// * Each frame that ends well gets a slot (127 can be in use) and stays in the buffer until `free_valid`/`free_slot`; slots are released in any
+///   order, their words are used again in the order of arrival. Frames that are cut off, longer than the largest packet, or that find no room are
+///   dropped while they arrive; the write pointer goes back to their start. There is no room (`ev_full`) when fewer than eight words or no slot are
+///   left, and for no other reason: headers of frames that wait for the parser have queues as deep as there are slots.
 /// * `req`: requests and CNP; `rsp`: ACK, READ response, ATOMIC ACK. A packet appears when the whole frame is stored and its ICRC is right. One that
 ///   is not taken blocks those behind it (four per stream are queued).
 /// * `ev_*`: one pulse per dropped frame. `ev_malformed` is delayed when two would coincide.
 /// * Buffer read port: address and lane select in cycle t, data in t+1 (see [`LaneRam`]).
-/// * Latency from the `eop` beat to `RxPkt`: 14 cycles. Initiation interval: one beat a cycle; 8 cycles a frame on average, bursts of 16 frames at
-///   one beat each.
+/// * Latency from the `eop` beat to `RxPkt`: 14 cycles. Initiation interval: one beat a cycle; 8 cycles a frame on average, bursts of 127 frames
+///   at one beat each.
 /// * `port_mac`: the port's MAC, first wire byte lowest; frames to others are malformed.
 /// * Padding behind the IP length is accepted in frames of up to 64 bytes only.
 ///
@@ -63,8 +64,9 @@ pub struct Ingress<
     pub idle: Signal<Out, bool>,
     store: LaneRam<W, L, A>,
     feed: IcrcFeed<W, P, N>,
-    hdrs: Fifo<HdrEnt, 4>,
-    oks: Fifo<Bits<1>, 5>,
+    // as deep as there are slots, so that they are never full
+    hdrs: Fifo<HdrEnt, 7>,
+    oks: Fifo<Bits<1>, 7>,
     parser: Parser,
     ends: SdpRam<Bits<A>, 7>,
     d0: DFF<Bits<W>>,
@@ -109,7 +111,9 @@ pub struct Ingress<
     cut: Signal<Local, bool>,
     long: Signal<Local, bool>,
     stray: Signal<Local, bool>,
-    more: Signal<Local, Bits<4>>,
+    own: Signal<Local, bool>,
+    up: Signal<Local, Bits<4>>,
+    down: Signal<Local, Bits<4>>,
     hw: Signal<Local, Bits<W>>,
     hcat: [Signal<Local, Bits<896>>; H],
     hall: Signal<Local, Bits<896>>,
@@ -121,7 +125,6 @@ pub struct Ingress<
     lmask: Constant<Bits<6>>,
     max_words: Constant<Bits<10>>,
     reserve: Constant<Bits<A>>,
-    limit: Constant<Bits<16>>,
     all: Constant<Bits<L>>,
 }
 
@@ -216,7 +219,9 @@ impl<
             cut: Default::default(),
             long: Default::default(),
             stray: Default::default(),
-            more: Default::default(),
+            own: Default::default(),
+            up: Default::default(),
+            down: Default::default(),
             hw: Default::default(),
             hcat: array_init(|_| Default::default()),
             hall: Default::default(),
@@ -228,8 +233,6 @@ impl<
             lmask: Constant::new((L as u64 - 1).into()),
             max_words: Constant::new(max.into()),
             reserve: Constant::new(8u64.into()),
-            // one push is under way when the level is looked at
-            limit: Constant::new(14u64.into()),
             all: Constant::new(Bits::<L>::mask()),
         }
     }
@@ -286,8 +289,7 @@ impl<
         self.space.d.next = self.tp.q.val() - self.addr.val();
         self.tight.d.next = self.space.q.val().any() & (self.space.q.val() < self.reserve.val());
         self.head_n.next = self.head.q.val() + 1;
-        self.room.next =
-            (self.hdrs.level.val() < self.limit.val()) & (self.head_n.val() != self.tail.q.val());
+        self.room.next = self.head_n.val() != self.tail.q.val();
         self.commit.next = (self.last.val() & !self.dr.val().any()) & self.room.val();
         self.store.we.next = self.we.val();
         self.store.waddr.next = self.addr.val();
@@ -405,21 +407,20 @@ impl<
         self.cut.next = self.start.val() & self.busy.q.val();
         self.long.next = self.last.val() & (self.dr.val() == 2);
         self.stray.next = (self.v0.q.val() & self.m.val().eop) & !self.act.val();
-        self.more.next = self.waiting.q.val();
-        if self.more.val() != 15 {
-            if self.parser.ev_malformed.val() {
-                self.more.next = self.waiting.q.val() + 1;
+        self.own.next = (self.cut.val() | self.long.val()) | self.stray.val();
+        self.up.next = self.waiting.q.val() + 1;
+        self.down.next = self.waiting.q.val() - 1;
+        if self.own.val() {
+            if self.parser.ev_malformed.val() & !self.waiting.q.val().all() {
+                self.waiting.d.next = self.up.val();
             }
+        } else if (self.waiting.q.val().any() & !self.parser.ev_malformed.val())
+            | self.waiting.q.val().all()
+        {
+            self.waiting.d.next = self.down.val();
         }
-        self.waiting.d.next = self.more.val();
-        self.evm.d.next = true;
-        if !((self.cut.val() | self.long.val()) | self.stray.val()) {
-            if self.more.val().any() {
-                self.waiting.d.next = self.more.val() - 1;
-            } else {
-                self.evm.d.next = false;
-            }
-        }
+        self.evm.d.next =
+            (self.own.val() | self.parser.ev_malformed.val()) | self.waiting.q.val().any();
         self.evf.d.next =
             self.last.val() & ((self.dr.val() == 1) | (!self.dr.val().any() & !self.room.val()));
         self.ev_malformed.next = self.evm.q.val();
