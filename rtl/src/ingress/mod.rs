@@ -79,6 +79,8 @@ pub struct Ingress<
     wp: DFF<Bits<A>>,
     tp: DFF<Bits<A>>,
     head: DFF<Bits<7>>,
+    // `head + 1`
+    beyond: DFF<Bits<7>>,
     tail: DFF<Bits<7>>,
     done: DFF<Bits<128>>,
     free_step: DFF<bool>,
@@ -103,7 +105,6 @@ pub struct Ingress<
     at_n: Signal<Local, Bits<10>>,
     dr: Signal<Local, Bits<2>>,
     we: Signal<Local, bool>,
-    head_n: Signal<Local, Bits<7>>,
     room: Signal<Local, bool>,
     commit: Signal<Local, bool>,
     empty: Signal<Local, Bits<6>>,
@@ -187,6 +188,7 @@ impl<
             wp: Default::default(),
             tp: Default::default(),
             head: Default::default(),
+            beyond: Default::default(),
             tail: Default::default(),
             done: Default::default(),
             free_step: Default::default(),
@@ -211,7 +213,6 @@ impl<
             at_n: Default::default(),
             dr: Default::default(),
             we: Default::default(),
-            head_n: Default::default(),
             room: Default::default(),
             commit: Default::default(),
             empty: Default::default(),
@@ -250,6 +251,7 @@ impl<
     #[hdl_gen]
     fn update(&mut self) {
         dff_setup!(self, clock, d0, m0, v0, busy, drop, idx, first, wp, tp, head, tail, done);
+        dff_setup!(self, clock, beyond);
         dff_setup!(self, clock, free_step, p1, p1_len, p1_word, p1_slot, stamp, waiting, evm, evf);
         dff_setup!(self, clock, space, tight);
         clock!(self, clock, store, feed, hdrs, oks, parser, ends);
@@ -288,8 +290,7 @@ impl<
         // words left, two cycles old; 0 is an empty buffer since the last words are never used
         self.space.d.next = self.tp.q.val() - self.addr.val();
         self.tight.d.next = self.space.q.val().any() & (self.space.q.val() < self.reserve.val());
-        self.head_n.next = self.head.q.val() + 1;
-        self.room.next = self.head_n.val() != self.tail.q.val();
+        self.room.next = self.beyond.q.val() != self.tail.q.val();
         self.commit.next = (self.last.val() & !self.dr.val().any()) & self.room.val();
         self.store.we.next = self.we.val();
         self.store.waddr.next = self.addr.val();
@@ -332,7 +333,8 @@ impl<
         self.ends.wdata.next = self.addr_n.val();
         if self.commit.val() {
             self.first.d.next = self.addr_n.val();
-            self.head.d.next = self.head_n.val();
+            self.head.d.next = self.beyond.q.val();
+            self.beyond.d.next = self.beyond.q.val() + 1;
             self.p1_len.d.next = self.bytes.val();
             self.p1_word.d.next = self.addr.val() - bit_cast::<A, 10>(self.at.val());
             self.p1_slot.d.next = self.head.q.val();
@@ -439,6 +441,7 @@ impl<
             self.space.d.next = 0.into();
             self.tp.d.next = 0.into();
             self.head.d.next = 0.into();
+            self.beyond.d.next = 1.into();
             self.tail.d.next = 0.into();
             self.done.d.next = 0.into();
             self.free_step.d.next = false;
