@@ -98,6 +98,7 @@ fn check_fields(p: &RxPkt, f: &[u8], at: usize, len: usize) {
     assert_eq!(p.len, len as u64);
 }
 
+/// With ready ports from the start.
 fn run<
     const W: usize,
     const P: usize,
@@ -110,6 +111,24 @@ fn run<
     items: &[Item],
     gap: f64,
     hold: usize,
+) -> Count {
+    run_stalled::<W, P, L, A, H, N>(seed, items, gap, hold, 0)
+}
+
+/// Nobody takes a packet for the first `stall` cycles.
+fn run_stalled<
+    const W: usize,
+    const P: usize,
+    const L: usize,
+    const A: usize,
+    const H: usize,
+    const N: usize,
+>(
+    seed: u64,
+    items: &[Item],
+    gap: f64,
+    hold: usize,
+    stall: usize,
 ) -> Count {
     println!("ingress W={W} seed {seed}");
     let mut rng = Rng(seed);
@@ -141,7 +160,11 @@ fn run<
                 quiet = 0;
             }
         }
-        let (rq, rs) = (rng.p(0.7), rng.p(0.7));
+        let (mut rq, mut rs) = (rng.p(0.7), rng.p(0.7));
+        if t < stall {
+            (rq, rs) = (false, false);
+            quiet = 0;
+        }
         u.req_ready.next = rq;
         u.rsp_ready.next = rs;
         u.free_valid.next = false;
@@ -257,6 +280,42 @@ fn a_full_buffer_drops_whole_frames() {
         assert_eq!(c.malformed + c.opcode + c.icrc + c.good + c.full, it.len());
         assert!(c.good <= e.good);
     }
+}
+
+/// The smallest frames back to back while nobody takes a packet: the buffer is nearly empty, so none is lost. 127 is the limit.
+fn burst<
+    const W: usize,
+    const P: usize,
+    const L: usize,
+    const A: usize,
+    const H: usize,
+    const N: usize,
+>(
+    seed: u64,
+) {
+    let mut rng = Rng(seed);
+    let mut it = vec![];
+    while it.len() < 140 {
+        let bytes = frame(&mut rng, 0);
+        let verdict = judge(&bytes);
+        if bytes.len() <= 64 && matches!(verdict, Verdict::Good { .. }) {
+            it.push(Item {
+                bytes,
+                eop: true,
+                verdict,
+            });
+        }
+    }
+    let c = run_stalled::<W, P, L, A, H, N>(seed, &it[..80], 0.0, 200, 2000);
+    assert_eq!(c, expect(&it[..80]));
+    let c = run_stalled::<W, P, L, A, H, N>(seed, &it, 0.0, 200, 2000);
+    assert_eq!((c.good, c.full), (127, 13));
+}
+
+#[test]
+fn a_burst_of_small_frames_is_kept() {
+    burst::<512, 256, 64, 9, 2, 2>(21);
+    burst::<64, 32, 8, 12, 14, 9>(22);
 }
 
 /// Frames of independent origin.

@@ -69,6 +69,7 @@ fn tables(b: &mut Bench, rng: &mut Rng) {
             lw: i < 12,
             rw: i % 2 == 0,
             rr: i % 2 == 1,
+            ra: i % 4 == 1,
             variant: rng.below(256),
             pd: if i == 7 { 9 } else { 5 },
             va: if top {
@@ -91,6 +92,7 @@ fn configure(q: &mut Qp, rng: &mut Rng) {
         rcq: rng.below(4096),
         acc_write: !rng.p(0.05),
         acc_read: !rng.p(0.05),
+        acc_atomic: !rng.p(0.05),
         min_rnr: rng.below(32),
         max_dest_rd: 1 + rng.below(16),
         dip: std::array::from_fn(|_| rng.next() as u8),
@@ -165,9 +167,19 @@ impl Peer {
                 4 => rng.below(4 * mtu),
                 _ => rng.below(mtu),
             };
-            (1 + rng.below(3) as u8, len, rng.p(0.3), true)
+            (1 + rng.below(4) as u8, len, rng.p(0.3), true)
         });
-        if kind == 3 {
+        if kind == 4 {
+            p.op = 0x13 + rng.below(2) as u8;
+            p.imm = 0;
+            (p.swap, p.cmp) = (rng.next(), rng.next());
+            let m = 1 + 4 * rng.below(4) as usize;
+            (p.va, p.rkey) = range(mrs, m, 16, rng);
+            if !rng.p(0.03) {
+                p.va = p.va.wrapping_add(7) & !7;
+            }
+            self.left = None;
+        } else if kind == 3 {
             p.op = 12;
             p.dlen = left;
             let m = 1 + 2 * rng.below(8) as usize;
@@ -380,6 +392,7 @@ fn plain() -> Bench {
             lw: true,
             rw: m % 2 == 0,
             rr: m % 2 == 1,
+            ra: m == 5,
             variant: 9,
             pd: 5,
             va: 0x10_0000,
@@ -407,6 +420,7 @@ fn live(b: &mut Bench, i: usize) {
         rcq: 33,
         acc_write: true,
         acc_read: true,
+        acc_atomic: true,
         min_rnr: 12,
         max_dest_rd: 4,
         ..Default::default()
@@ -440,6 +454,11 @@ fn named_faults() {
         va,
         dlen,
         ..pkt(0, 12, psn, 0)
+    };
+    let at = |op, psn, va, rkey| Pkt {
+        va,
+        rkey,
+        ..pkt(0, op, psn, 0)
     };
     let rows: Vec<(&str, Vec<Pkt>, Vec<u64>, Option<u64>)> = vec![
         ("good WRITE", vec![pkt(0, 10, 100, 1024)], vec![0x1F], None),
@@ -546,7 +565,45 @@ fn named_faults() {
             vec![0x61],
             Some(1),
         ),
-        ("atomic", vec![pkt(0, 0x13, 100, 0)], vec![0x61], Some(1)),
+        (
+            "atomic",
+            vec![at(0x13, 100, 0x10_0008, 0x509)],
+            vec![0xFF],
+            None,
+        ),
+        (
+            "atomic at the end of its MR",
+            vec![at(0x14, 100, 0x10_FFF8, 0x509)],
+            vec![0xFF],
+            None,
+        ),
+        (
+            "atomic beyond its MR",
+            vec![at(0x14, 100, 0x11_0000, 0x509)],
+            vec![0x62],
+            Some(2),
+        ),
+        (
+            "atomic not aligned",
+            vec![at(0x13, 100, 0x10_0004, 0x509)],
+            vec![0x61],
+            Some(1),
+        ),
+        (
+            "atomic without the right",
+            vec![at(0x13, 100, 0x10_0000, 0x309)],
+            vec![0x62],
+            Some(2),
+        ),
+        (
+            "atomic with payload",
+            vec![Pkt {
+                len: 8,
+                ..at(0x13, 100, 0x10_0000, 0x509)
+            }],
+            vec![0x61],
+            Some(1),
+        ),
         (
             "B6 Middle without First",
             vec![pkt(0, 7, 100, 1024)],

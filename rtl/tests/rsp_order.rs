@@ -4,6 +4,7 @@
 mod rsp;
 
 use metaroce_rtl::acks::Acks;
+use metaroce_rtl::atomic::AtomicDone;
 use metaroce_rtl::diff::{self, Diff, Rng};
 use metaroce_rtl::emit::write_verilog;
 use metaroce_rtl::layouts::*;
@@ -46,6 +47,7 @@ pub struct Three<const Q: usize, const M: usize, const R: usize, const J: usize>
     ak: Acks<Q>,
     k_av: Constant<Av>,
     k_ctl: Constant<QpCtl>,
+    k_ad: Constant<AtomicDone>,
     k_idx: Constant<QpIdx>,
     av: Signal<Local, Av>,
 }
@@ -56,6 +58,7 @@ block_default! { Three<Q, M, R, J> {
     assert J == Q + 4;
     k_av: Constant::new(Av::default()),
     k_ctl: Constant::new(QpCtl::default()),
+    k_ad: Constant::new(AtomicDone::default()),
     k_idx: Constant::new(QpIdx::default()),
 } }
 
@@ -99,6 +102,9 @@ impl<const Q: usize, const M: usize, const R: usize, const J: usize> Logic for T
         self.rd.busy_raddr.next = self.ak.busy_raddr.val();
         self.ak.busy_rdata.next = self.rd.busy_rdata.val();
         self.rd.err_ready.next = true;
+        self.rd.at_ready.next = false;
+        self.rd.ad_valid.next = false;
+        self.rd.ad_data.next = self.k_ad.val();
         self.tx_valid.next = self.rd.tx_valid.val();
         self.tx_data.next = self.rd.tx_data.val();
         self.rd.tx_ready.next = self.tx_ready.val();

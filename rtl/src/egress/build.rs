@@ -118,11 +118,11 @@ pub enum St {
     Pick,
     /// The address vector arrives.
     Load,
-    /// Opcode to lengths; first sums of the IPv4 checksum.
+    /// Opcode to lengths; IPv4 checksum in pairs of words.
     Opcode,
-    /// Lengths; extension headers.
+    /// Lengths; extension headers; checksum of all but the length.
     Length,
-    /// Sum; word indices.
+    /// Checksum with the length; word indices.
     Sum,
     /// Fold; tails.
     Fold,
@@ -163,6 +163,7 @@ pub struct Builder<const L: usize> {
     padded: DFF<Bits<13>>,
     p0: DFF<Bits<20>>,
     p1: DFF<Bits<20>>,
+    p2: DFF<Bits<20>>,
     sum: DFF<Bits<20>>,
     csum: DFF<Bits<16>>,
     udp_len: DFF<Bits<16>>,
@@ -228,7 +229,7 @@ pub struct Builder<const L: usize> {
 impl<const L: usize> Logic for Builder<L> {
     #[hdl_gen]
     fn update(&mut self) {
-        dff_setup!(self, clock, st, it, is_ack, av, info, pad, padded, p0, p1, sum, csum);
+        dff_setup!(self, clock, st, it, is_ack, av, info, pad, padded, p0, p1, p2, sum, csum);
         dff_setup!(self, clock, udp_len, ip_len, ext, n, m, om, hdr, ov);
         self.d.next = self.desc_data.val();
         self.a.next = self.ack_data.val();
@@ -279,7 +280,8 @@ impl<const L: usize> Logic for Builder<L> {
         self.q[1].next = self.sip.val().get_bits::<16>(112);
         self.q[2].next = self.dip.val().get_bits::<16>(96);
         self.q[3].next = self.dip.val().get_bits::<16>(112);
-        self.q[4].next = bits::<16>(0x45) | (bit_cast::<16, 8>(self.v.val().tclass) << 8);
+        // 45 and, from the next word but one, DF (40)
+        self.q[4].next = bits::<16>(0x85) | (bit_cast::<16, 8>(self.v.val().tclass) << 8);
         self.q[5].next = bits::<16>(0x1100) | bit_cast::<16, 8>(self.v.val().hop_limit);
         self.swl.next = (self.ip_len.q.val() << 8) | (self.ip_len.q.val() >> 8);
         self.f1.next = bit_cast::<17, 16>(self.sum.q.val().get_bits::<16>(0))
@@ -405,16 +407,16 @@ impl<const L: usize> Logic for Builder<L> {
                 self.info.d.next = self.hlen.info.val();
                 self.pad.d.next = self.pad_n.val();
                 self.padded.d.next = self.padded.q.val() + bit_cast::<13, 2>(self.pad_n.val());
-                self.p0.d.next = ((bit_cast::<20, 16>(self.q[0].val())
-                    + bit_cast::<20, 16>(self.q[1].val()))
-                    + bit_cast::<20, 16>(self.q[2].val()))
-                    + bit_cast::<20, 16>(self.q[3].val());
-                self.p1.d.next = (bit_cast::<20, 16>(self.q[4].val())
-                    + bit_cast::<20, 16>(self.q[5].val()))
-                    + bits::<20>(0x0040);
+                self.p0.d.next =
+                    bit_cast::<20, 16>(self.q[0].val()) + bit_cast::<20, 16>(self.q[1].val());
+                self.p1.d.next =
+                    bit_cast::<20, 16>(self.q[2].val()) + bit_cast::<20, 16>(self.q[3].val());
+                self.p2.d.next =
+                    bit_cast::<20, 16>(self.q[4].val()) + bit_cast::<20, 16>(self.q[5].val());
                 self.st.d.next = St::Length;
             }
             St::Length => {
+                self.sum.d.next = (self.p0.q.val() + self.p1.q.val()) + self.p2.q.val();
                 self.udp_len.d.next = self.xlen.val() + 24;
                 self.ip_len.d.next = self.xlen.val() + 44;
                 self.n.d.next = self.padded.q.val() + bit_cast::<13, 8>(self.info.q.val().hl);
@@ -439,8 +441,7 @@ impl<const L: usize> Logic for Builder<L> {
                 self.st.d.next = St::Sum;
             }
             St::Sum => {
-                self.sum.d.next =
-                    (self.p0.q.val() + self.p1.q.val()) + bit_cast::<20, 16>(self.swl.val());
+                self.sum.d.next = self.sum.q.val() + bit_cast::<20, 16>(self.swl.val());
                 self.m.d.next.eb = bit_cast::<10, 13>(self.eb.val());
                 self.m.d.next.r = bit_cast::<6, 13>(self.rem.val());
                 self.m.d.next.total = self.n.q.val() + 4;

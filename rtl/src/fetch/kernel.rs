@@ -42,7 +42,7 @@ impl<const LQ: usize, const LS: usize, const A: usize> Logic for Fetch<LQ, LS, A
         self.fwd_tag.d.next = self.fu_tag.val().get_bits::<4>(0);
         self.fwd_n.d.next = self.fu_next.val();
         self.fu_idx.next = self.fu_ctx.val().fi + bit_cast::<16, 4>(self.fu_n.val());
-        self.fu_end.next = self.fu_ctx.val().fi + bit_cast::<16, 4>(self.fu_inc.val());
+        self.fu_end.next = (self.fu_ctx.val().fi + bit_cast::<16, 4>(self.fu_n.val())) + 1;
         self.fu_qp.next = self.fu_ctx.val().qp;
         self.slots.we.next = self.fu_mine.val() & !self.fu.val().err;
         self.slots.waddr.next = (bit_cast::<A, LQ>(self.fu_qp.val().get_bits::<LQ>(0))
@@ -147,24 +147,23 @@ impl<const LQ: usize, const LS: usize, const A: usize> Logic for Fetch<LQ, LS, A
         self.fi.next = self.s.q.val().fi;
         self.mask.next = bits::<16>(0xFFFF) << self.log.q.val();
         self.mask.next = !self.mask.val();
-        self.glog.next = 3.into();
-        if self.log.q.val() < 3 {
-            self.glog.next = self.log.q.val();
+        self.gmask.next = 7.into();
+        if self.log.q.val() == 0 {
+            self.gmask.next = 0.into();
+        } else if self.log.q.val() == 1 {
+            self.gmask.next = 1.into();
+        } else if self.log.q.val() == 2 {
+            self.gmask.next = 3.into();
         }
-        self.gsize.next = bits::<4>(1) << self.glog.val();
-        self.gmask.next = self.gsize.val() - 1;
         self.fi4.next = self.fi.val().get_bits::<4>(0);
-        self.left_n.next = bit_cast::<4, 3>(self.left.q.val().get_bits::<3>(0));
-        if self.left.q.val().get_bits::<13>(3).any() {
-            self.left_n.next = 8.into();
-        }
-        self.room_n.next = bit_cast::<4, 3>(self.room.q.val().get_bits::<3>(0));
-        if self.room.q.val().get_bits::<13>(3).any() {
-            self.room_n.next = 8.into();
-        }
-        self.min1.next = self.left_n.val();
-        if self.room_n.val() < self.left_n.val() {
-            self.min1.next = self.room_n.val();
+        self.nfi4.next = !self.fi4.val();
+        // of the three the group is at most 8
+        self.group16.next = bit_cast::<16, 4>(self.group.q.val());
+        self.by_group.next =
+            (self.group16.val() <= self.left.q.val()) & (self.group16.val() <= self.room.q.val());
+        self.min1.next = self.left.q.val().get_bits::<4>(0);
+        if self.room.q.val() < self.left.q.val() {
+            self.min1.next = self.room.q.val().get_bits::<4>(0);
         }
         self.want.next = self.n.q.val().any() & !self.s.q.val().busy & !self.s.q.val().dead;
         self.go.next = self.want.val() & self.rd_tag_ok.val();
@@ -311,13 +310,13 @@ impl<const LQ: usize, const LS: usize, const A: usize> Logic for Fetch<LQ, LS, A
             FetchState::Room => {
                 self.left.d.next = self.s.q.val().pi - self.fi.val();
                 self.room.d.next = self.limit.q.val() - self.fi.val();
-                self.group.d.next = self.gsize.val() - (self.fi4.val() & self.gmask.val());
+                self.group.d.next = (self.nfi4.val() & self.gmask.val()) + 1;
                 self.ring.d.next = self.fi.val() & self.mask.val();
                 self.state.d.next = FetchState::Count;
             }
             FetchState::Count => {
                 self.n.d.next = self.min1.val();
-                if self.group.q.val() < self.min1.val() {
+                if self.by_group.val() {
                     self.n.d.next = self.group.q.val();
                 }
                 self.state.d.next = FetchState::Ask;

@@ -17,15 +17,16 @@ pub use swap::Swap;
 /// Parses, checks and stores frames.
 ///
 /// * Wire: one beat a cycle, no `ready`. A frame starts with `sop` at its Ethernet header and ends with `eop` before the FCS.
-/// * Each frame that ends well gets a slot (128 of them) and stays in the buffer until `free_valid`/`free_slot`; slots are released in any order,
-///   their words are used again in the order of arrival. Frames that are cut off, longer than the largest packet, or that find no room are dropped
-///   while they arrive; the write pointer goes back to their start.
+/// * Each frame that ends well gets a slot (127 can be in use) and stays in the buffer until `free_valid`/`free_slot`; slots are released in any
+///   order, their words are used again in the order of arrival. Frames that are cut off, longer than the largest packet, or that find no room are
+///   dropped while they arrive; the write pointer goes back to their start. There is no room (`ev_full`) when fewer than eight words or no slot are
+///   left, and for no other reason: headers of frames that wait for the parser have queues as deep as there are slots.
 /// * `req`: requests and CNP; `rsp`: ACK, READ response, ATOMIC ACK. A packet appears when the whole frame is stored and its ICRC is right. One that
 ///   is not taken blocks those behind it (four per stream are queued).
 /// * `ev_*`: one pulse per dropped frame. `ev_malformed` is delayed when two would coincide.
 /// * Buffer read port: address and lane select in cycle t, data in t+1 (see [`LaneRam`]).
-/// * Latency from the `eop` beat to `RxPkt`: 14 cycles. Initiation interval: one beat a cycle; 8 cycles a frame on average, bursts of 16 frames at
-///   one beat each.
+/// * Latency from the `eop` beat to `RxPkt`: 14 cycles. Initiation interval: one beat a cycle; 8 cycles a frame on average, bursts of 127 frames
+///   at one beat each.
 /// * `port_mac`: the port's MAC, first wire byte lowest; frames to others are malformed.
 /// * Padding behind the IP length is accepted in frames of up to 64 bytes only.
 ///
@@ -63,8 +64,9 @@ pub struct Ingress<
     pub idle: Signal<Out, bool>,
     store: LaneRam<W, L, A>,
     feed: IcrcFeed<W, P, N>,
-    hdrs: Fifo<HdrEnt, 4>,
-    oks: Fifo<Bits<1>, 5>,
+    // as deep as there are slots, so that they are never full
+    hdrs: Fifo<HdrEnt, 7>,
+    oks: Fifo<Bits<1>, 7>,
     parser: Parser,
     ends: SdpRam<Bits<A>, 7>,
     d0: DFF<Bits<W>>,
@@ -77,6 +79,8 @@ pub struct Ingress<
     wp: DFF<Bits<A>>,
     tp: DFF<Bits<A>>,
     head: DFF<Bits<7>>,
+    // `head + 1`
+    beyond: DFF<Bits<7>>,
     tail: DFF<Bits<7>>,
     done: DFF<Bits<128>>,
     free_step: DFF<bool>,
@@ -101,7 +105,6 @@ pub struct Ingress<
     at_n: Signal<Local, Bits<10>>,
     dr: Signal<Local, Bits<2>>,
     we: Signal<Local, bool>,
-    head_n: Signal<Local, Bits<7>>,
     room: Signal<Local, bool>,
     commit: Signal<Local, bool>,
     empty: Signal<Local, Bits<6>>,
@@ -109,7 +112,9 @@ pub struct Ingress<
     cut: Signal<Local, bool>,
     long: Signal<Local, bool>,
     stray: Signal<Local, bool>,
-    more: Signal<Local, Bits<4>>,
+    own: Signal<Local, bool>,
+    up: Signal<Local, Bits<4>>,
+    down: Signal<Local, Bits<4>>,
     hw: Signal<Local, Bits<W>>,
     hcat: [Signal<Local, Bits<896>>; H],
     hall: Signal<Local, Bits<896>>,
@@ -121,7 +126,6 @@ pub struct Ingress<
     lmask: Constant<Bits<6>>,
     max_words: Constant<Bits<10>>,
     reserve: Constant<Bits<A>>,
-    limit: Constant<Bits<16>>,
     all: Constant<Bits<L>>,
 }
 
@@ -184,6 +188,7 @@ impl<
             wp: Default::default(),
             tp: Default::default(),
             head: Default::default(),
+            beyond: Default::default(),
             tail: Default::default(),
             done: Default::default(),
             free_step: Default::default(),
@@ -208,7 +213,6 @@ impl<
             at_n: Default::default(),
             dr: Default::default(),
             we: Default::default(),
-            head_n: Default::default(),
             room: Default::default(),
             commit: Default::default(),
             empty: Default::default(),
@@ -216,7 +220,9 @@ impl<
             cut: Default::default(),
             long: Default::default(),
             stray: Default::default(),
-            more: Default::default(),
+            own: Default::default(),
+            up: Default::default(),
+            down: Default::default(),
             hw: Default::default(),
             hcat: array_init(|_| Default::default()),
             hall: Default::default(),
@@ -228,8 +234,6 @@ impl<
             lmask: Constant::new((L as u64 - 1).into()),
             max_words: Constant::new(max.into()),
             reserve: Constant::new(8u64.into()),
-            // one push is under way when the level is looked at
-            limit: Constant::new(14u64.into()),
             all: Constant::new(Bits::<L>::mask()),
         }
     }
@@ -247,6 +251,7 @@ impl<
     #[hdl_gen]
     fn update(&mut self) {
         dff_setup!(self, clock, d0, m0, v0, busy, drop, idx, first, wp, tp, head, tail, done);
+        dff_setup!(self, clock, beyond);
         dff_setup!(self, clock, free_step, p1, p1_len, p1_word, p1_slot, stamp, waiting, evm, evf);
         dff_setup!(self, clock, space, tight);
         clock!(self, clock, store, feed, hdrs, oks, parser, ends);
@@ -285,9 +290,7 @@ impl<
         // words left, two cycles old; 0 is an empty buffer since the last words are never used
         self.space.d.next = self.tp.q.val() - self.addr.val();
         self.tight.d.next = self.space.q.val().any() & (self.space.q.val() < self.reserve.val());
-        self.head_n.next = self.head.q.val() + 1;
-        self.room.next =
-            (self.hdrs.level.val() < self.limit.val()) & (self.head_n.val() != self.tail.q.val());
+        self.room.next = self.beyond.q.val() != self.tail.q.val();
         self.commit.next = (self.last.val() & !self.dr.val().any()) & self.room.val();
         self.store.we.next = self.we.val();
         self.store.waddr.next = self.addr.val();
@@ -330,7 +333,8 @@ impl<
         self.ends.wdata.next = self.addr_n.val();
         if self.commit.val() {
             self.first.d.next = self.addr_n.val();
-            self.head.d.next = self.head_n.val();
+            self.head.d.next = self.beyond.q.val();
+            self.beyond.d.next = self.beyond.q.val() + 1;
             self.p1_len.d.next = self.bytes.val();
             self.p1_word.d.next = self.addr.val() - bit_cast::<A, 10>(self.at.val());
             self.p1_slot.d.next = self.head.q.val();
@@ -405,21 +409,20 @@ impl<
         self.cut.next = self.start.val() & self.busy.q.val();
         self.long.next = self.last.val() & (self.dr.val() == 2);
         self.stray.next = (self.v0.q.val() & self.m.val().eop) & !self.act.val();
-        self.more.next = self.waiting.q.val();
-        if self.more.val() != 15 {
-            if self.parser.ev_malformed.val() {
-                self.more.next = self.waiting.q.val() + 1;
+        self.own.next = (self.cut.val() | self.long.val()) | self.stray.val();
+        self.up.next = self.waiting.q.val() + 1;
+        self.down.next = self.waiting.q.val() - 1;
+        if self.own.val() {
+            if self.parser.ev_malformed.val() & !self.waiting.q.val().all() {
+                self.waiting.d.next = self.up.val();
             }
+        } else if (self.waiting.q.val().any() & !self.parser.ev_malformed.val())
+            | self.waiting.q.val().all()
+        {
+            self.waiting.d.next = self.down.val();
         }
-        self.waiting.d.next = self.more.val();
-        self.evm.d.next = true;
-        if !((self.cut.val() | self.long.val()) | self.stray.val()) {
-            if self.more.val().any() {
-                self.waiting.d.next = self.more.val() - 1;
-            } else {
-                self.evm.d.next = false;
-            }
-        }
+        self.evm.d.next =
+            (self.own.val() | self.parser.ev_malformed.val()) | self.waiting.q.val().any();
         self.evf.d.next =
             self.last.val() & ((self.dr.val() == 1) | (!self.dr.val().any() & !self.room.val()));
         self.ev_malformed.next = self.evm.q.val();
@@ -438,6 +441,7 @@ impl<
             self.space.d.next = 0.into();
             self.tp.d.next = 0.into();
             self.head.d.next = 0.into();
+            self.beyond.d.next = 1.into();
             self.tail.d.next = 0.into();
             self.done.d.next = 0.into();
             self.free_step.d.next = false;

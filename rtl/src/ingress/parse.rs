@@ -132,7 +132,6 @@ pub struct Parser {
     c_port: Constant<Bits<16>>,
     c_frag: Constant<Bits<16>>,
     c_ffff: Constant<Bits<17>>,
-    c_4096: Constant<Bits<17>>,
     c_64: Constant<Bits<13>>,
     c_24: Constant<Bits<17>>,
 }
@@ -249,7 +248,6 @@ impl Parser {
             // all of flags and offset but DF
             c_frag: Constant::new(0xFFBFu64.into()),
             c_ffff: Constant::new(0xFFFFu64.into()),
-            c_4096: Constant::new(4096u64.into()),
             c_64: Constant::new(64u64.into()),
             c_24: Constant::new(24u64.into()),
         }
@@ -320,7 +318,9 @@ impl Logic for Parser {
         // 6
         self.at_word.next = bit_cast::<20, 16>(self.e.val().word) << self.lane_log.val();
         // 7: verdict
-        self.long.next = self.plen.q.val() > self.c_4096.val();
+        // more than 4096, or negative
+        self.long.next = self.plen.q.val().get_bits::<4>(13).any()
+            | (self.plen.q.val().get_bit(12) & self.plen.q.val().get_bits::<12>(0).any());
         self.bad1.next = (!self.mac_ok.q.val() | !self.ip_ok.q.val())
             | ((!self.dport_ok.q.val() | !self.ulen_ok.q.val())
                 | (!self.eth_ok.q.val() | (self.ip4.q.val() & !self.sum_ok.q.val())));

@@ -134,12 +134,21 @@ always @(posedge clock) if (we) begin
    if (|en_o) odd[wo_a] <= (odd[wo_a] & ~mask) | (wdata & mask);
 end
 `endif
+`ifdef SYNTHESIS
+wire [{w}:0] mask_r = {{{mp}}};
+`else
 wire [{w}:0] mask_r = {{{mr}}};
+`endif
 always @(*) rdata = (rd_e & ~mask_r) | (rd_o & mask_r);
 ",
             me = lanes("en_e"),
             mo = lanes("en_o"),
             mr = lanes("rbank"),
+            mp = (0..L)
+                .rev()
+                .map(|i| format!("{{8{{rbank[{i}]}}}}"))
+                .collect::<Vec<_>>()
+                .join(", "),
         );
         Verilog::Custom(s)
     }

@@ -63,6 +63,7 @@ pub struct Access<const LOG_MR: usize> {
     m: Signal<Local, MrCheck>,
     k: Signal<Local, Bits<32>>,
     a: Signal<Local, Bits<64>>,
+    low: Signal<Local, Bits<3>>,
     l: Signal<Local, Bits<32>>,
 }
 
@@ -88,6 +89,9 @@ impl<const LOG_MR: usize> Logic for Access<LOG_MR> {
             self.k.next = self.pk.val().rkey;
             self.a.next = self.pk.val().va;
             self.l.next = self.pk.val().dlen;
+        }
+        if self.f.val().atomic {
+            self.l.next = 8.into();
         }
         if self.f.val().send {
             match self.sg.val().index() {
@@ -137,6 +141,9 @@ impl<const LOG_MR: usize> Logic for Access<LOG_MR> {
             self.ttl.d.next = self.ml.val() + bit_cast::<32, 13>(self.len.val());
         } else if self.f.val().read {
             self.gate.right.next = self.m.val().remote_read;
+            if self.f.val().atomic {
+                self.gate.right.next = self.m.val().remote_atomic;
+            }
         } else if self.f.val().first {
             self.ttl.d.next = self.pk.val().dlen;
         }
@@ -158,6 +165,8 @@ impl<const LOG_MR: usize> Logic for Access<LOG_MR> {
         self.big.d.next = self.xlen.q.val().get_bit(31) & self.xlen.q.val().get_bits::<31>(0).any();
         self.some.d.next = self.xlen.q.val().any();
 
+        self.low.next = self.xva.q.val().get_bits::<3>(0);
+
         // verdicts; nothing is checked for no bytes
         if self.f.val().send {
             // more than 2^31 bytes
@@ -167,6 +176,9 @@ impl<const LOG_MR: usize> Logic for Access<LOG_MR> {
             self.deny.next = !self.gate.ok.val() & self.some.q.val();
             if self.f.val().read {
                 self.inv.next = !self.cf.val().acc_read | self.big.q.val();
+                if self.f.val().atomic {
+                    self.inv.next = !self.cf.val().acc_atomic | self.low.val().any();
+                }
             } else {
                 self.inv.next = !self.cf.val().acc_write | (self.misfit.q.val() | self.big.q.val());
             }

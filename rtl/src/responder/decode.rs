@@ -10,12 +10,16 @@ packed_struct! {
         pub cnp: bool,
         pub send: bool,
         pub write: bool,
+        /// READ or atomic.
         pub read: bool,
+        /// Compare and swap, or (`add`) fetch and add.
+        pub atomic: bool,
+        pub add: bool,
         pub first: bool,
         pub last: bool,
         /// With immediate data.
         pub imm: bool,
-        /// None of send, write, read: atomics, SEND with invalidate and responses are refused.
+        /// None of send, write, read: SEND with invalidate and responses are refused.
         pub bad: bool,
     }
 }
@@ -36,6 +40,8 @@ impl Logic for Decode {
         self.f.next.send = false;
         self.f.next.write = false;
         self.f.next.read = false;
+        self.f.next.atomic = false;
+        self.f.next.add = false;
         self.f.next.first = false;
         self.f.next.last = false;
         self.f.next.imm = false;
@@ -97,6 +103,19 @@ impl Logic for Decode {
             }
             12 => {
                 self.f.next.read = true;
+                self.f.next.first = true;
+                self.f.next.last = true;
+            }
+            19 => {
+                self.f.next.read = true;
+                self.f.next.atomic = true;
+                self.f.next.first = true;
+                self.f.next.last = true;
+            }
+            20 => {
+                self.f.next.read = true;
+                self.f.next.atomic = true;
+                self.f.next.add = true;
                 self.f.next.first = true;
                 self.f.next.last = true;
             }

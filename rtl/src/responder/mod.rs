@@ -25,9 +25,10 @@ use rust_hdl::prelude::*;
 /// * Order of checks: QPN, type RC, state RTR/RTS/SQD, source IP; PSN; opcode sequence and payload length; receive WQE present (else RNR NAK); class
 ///   right of the QP, DMALen; key, PD, right and bounds of the MR. Only the last packet of a message may have less than the MTU. The MR is
 ///   checked again for every packet of a WRITE, for what is left of the message.
-/// * NAK 0x60 once per gap. 0x61: opcode sequence, unsupported opcode (atomics, SEND with invalidate), length, class right, too many READs. 0x62: MR
+/// * NAK 0x60 once per gap. 0x61: opcode sequence, unsupported opcode (SEND with invalidate), length, class right, an atomic that
+///   is not aligned to 8, too many READs. 0x62: MR
 ///   check. 0x63: SGE check (its whole range must lie in its MR). The last three put the QP into error (`err`), with a CQE for a held receive WQE.
-/// * READ: goes to the READ responder when its ring (port `lvl`) has room, else it is dropped without effect. More jobs in the ring than
+/// * READ (an atomic goes the same way): goes to the READ responder when its ring (port `lvl`) has room, else it is dropped without effect. More jobs in the ring than
 ///   `max_dest_rd` is an error of the requester, unless duplicates are among them. Duplicate READs are executed again if they lie before ePSN and
 ///   pass all checks, else they are dropped.
 /// * Each packet gives `pl` jobs, the last with `free`. `ack` wishes carry syndrome 0xFF for "take the wish back": at RESET, and when a
@@ -583,6 +584,8 @@ impl<const LOG_QP: usize, const LOG_MR: usize, const LOG_RQ: usize> Logic
         self.out.psn.next = self.psn.q.val();
         self.out.syn.next = self.sy.val();
         self.out.kind.next = self.e_kind.q.val();
+        self.out.o.next = self.o.val();
+        self.out.dup.next = !self.v.val().eq;
         self.pl_valid.next = self.out.pl_valid.val();
         self.pl_data.next = self.out.pl_data.val();
         self.out.pl_ready.next = self.pl_ready.val();

@@ -1,6 +1,7 @@
 //! Output registers of the responder.
 
 use super::ctx::RspCtx;
+use super::decode::OpFlags;
 use crate::layouts::QpCfg;
 use crate::prims::Fifo;
 use crate::types::{AckReq, PlJob, QpErr, QpIdx, ReadJob, RxPkt};
@@ -30,6 +31,9 @@ pub struct Outs<const LOG_QP: usize> {
     pub ak_go: Signal<In, bool>,
     pub ak_free: Signal<Out, bool>,
     pub rj_go: Signal<In, bool>,
+    /// READ job: what the opcode is; a duplicate.
+    pub o: Signal<In, OpFlags>,
+    pub dup: Signal<In, bool>,
     pub rj_busy: Signal<Out, bool>,
     pub rf_go: Signal<In, bool>,
     pub rf_free: Signal<Out, bool>,
@@ -63,6 +67,7 @@ pub struct Outs<const LOG_QP: usize> {
     f_v: DFF<bool>,
     k_log: Constant<Bits<5>>,
     pk: Signal<Local, RxPkt>,
+    of: Signal<Local, OpFlags>,
     cx: Signal<Local, RspCtx>,
     cf: Signal<Local, QpCfg>,
     tag: Signal<Local, Bits<16>>,
@@ -74,9 +79,9 @@ pub struct Outs<const LOG_QP: usize> {
 }
 
 crate::block_default! { Outs<LOG_QP> {
-    clock, rst, qp, p, c, cfg, psn, syn, kind, pl_go, pl, pl_free, ak_go, ak_free, rj_go, rj_busy, rf_go, rf_free, rf_busy, er_go, er_free,
+    clock, rst, qp, p, c, cfg, psn, syn, kind, pl_go, pl, pl_free, ak_go, ak_free, rj_go, o, dup, rj_busy, rf_go, rf_free, rf_busy, er_go, er_free,
     idle, pl_valid, pl_data, pl_ready, ack_valid, ack_data, ack_ready, rj_valid, rj_data, rj_ready, rqfree_valid, rqfree_data,
-    rqfree_ready, err_valid, err_data, err_ready, errs, j, j_v, a, a_v, r, r_v, f, f_v, pk, cx, cf, tag, job, ack, read, free, err;
+    rqfree_ready, err_valid, err_data, err_ready, errs, j, j_v, a, a_v, r, r_v, f, f_v, pk, of, cx, cf, tag, job, ack, read, free, err;
     assert LOG_QP <= 12;
     k_log: Constant::new((LOG_QP as u64).into()),
 } }
@@ -109,6 +114,18 @@ impl<const LOG_QP: usize> Logic for Outs<LOG_QP> {
         self.read.next.va = self.pk.val().va;
         self.read.next.rkey = self.pk.val().rkey;
         self.read.next.len = self.pk.val().dlen;
+        self.of.next = self.o.val();
+        self.read.next.op = 0.into();
+        if self.of.val().atomic {
+            self.read.next.len = 8.into();
+            self.read.next.op = 1.into();
+            if self.of.val().add {
+                self.read.next.op = 2.into();
+            }
+        }
+        self.read.next.dup = self.dup.val();
+        self.read.next.swap = self.pk.val().swap;
+        self.read.next.cmp = self.pk.val().cmp;
         self.read.next.stamp = self.pk.val().stamp;
         self.free.next.qp = self.qp.val();
         self.free.next.idx = self.cx.val().ci;

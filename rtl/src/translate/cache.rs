@@ -16,25 +16,27 @@ packed_struct! {
     pub struct LineData { pub data: Bits<512>, pub err: bool }
 }
 
-/// Direct mapped, `NL = 2^LL` lines. The set is a hash of the address and the owner, since lists tend to lie at round addresses.
+/// Direct mapped, `NL = 2^LL` lines. The set comes with the line ([`super::walk`] computes it).
 ///
-/// Two look-up ports, 0 for the head of the queue (with data) and 1 for the prefetcher: `x_line` in cycle t; `x_hit`, `x_wait` (its read is
-/// under way), `x_busy` (another line of its set is under way) and, port 0, `h_data` in cycle t+1.
-/// `x_miss` in a later cycle, with the same `x_line`, starts the read unless `x_stay` (set under way, or no read free, or the other port goes first); port 0 has
-/// priority. `h_drop` forgets the line (after an error was reported). `flush` forgets all lines; data of reads in flight is then thrown away
-/// when it comes.
+/// Two look-up ports, 0 for the head of the queue (with data) and 1 for the prefetcher: `x_line`, `x_set` in cycle t; `x_hit`, `x_wait` (its read is
+/// under way) and, port 0, `h_data` in cycle t+1.
+/// `x_miss` in a later cycle, with the same line in that cycle and the one before, starts the read unless `p_stay` (set under way, or no read free, or
+/// the other port goes first); port 0 has priority. `h_drop` (same rule) forgets the line, after an error was reported. `flush` forgets all lines; data
+/// of reads in flight is then thrown away when it comes.
 #[derive(LogicBlock)]
 pub struct Cache<const LL: usize, const NL: usize> {
     pub clock: Signal<In, Clock>,
     pub rst: Signal<In, bool>,
     pub flush: Signal<In, bool>,
     pub h_line: Signal<In, Line>,
+    pub h_set: Signal<In, Bits<LL>>,
     pub h_miss: Signal<In, bool>,
     pub h_drop: Signal<In, bool>,
     pub h_hit: Signal<Out, bool>,
     pub h_wait: Signal<Out, bool>,
     pub h_data: Signal<Out, LineData>,
     pub p_line: Signal<In, Line>,
+    pub p_set: Signal<In, Bits<LL>>,
     pub p_miss: Signal<In, bool>,
     pub p_hit: Signal<Out, bool>,
     pub p_wait: Signal<Out, bool>,
@@ -47,14 +49,13 @@ pub struct Cache<const LL: usize, const NL: usize> {
     pub ev_miss: Signal<Out, bool>,
     pub idle: Signal<Out, bool>,
     base: Constant<Bits<8>>,
-    fold: Constant<Bits<6>>,
-    fold2: Constant<Bits<6>>,
     slot: [Constant<Bits<3>>; 8],
     tags: SdpRam2R<Line, LL>,
     data: SdpRam<LineData, LL>,
     rds: Fifo<HostRd, 3>,
     valid: DFF<Bits<NL>>,
-    pend: DFF<Bits<NL>>,
+    hs: DFF<Bits<LL>>,
+    ps: DFF<Bits<LL>>,
     hl: DFF<Line>,
     hv: DFF<bool>,
     hp: DFF<bool>,
@@ -64,16 +65,12 @@ pub struct Cache<const LL: usize, const NL: usize> {
     act: [DFF<bool>; 8],
     stale: [DFF<bool>; 8],
     set: [DFF<Bits<LL>>; 8],
-    hf: Signal<Local, Bits<52>>,
-    pf: Signal<Local, Bits<52>>,
+    h_pend: Signal<Local, bool>,
+    p_pend: Signal<Local, bool>,
+    h_set_pend: Signal<Local, bool>,
+    p_set_pend: Signal<Local, bool>,
     hx: Signal<Local, Bits<LL>>,
     px: Signal<Local, Bits<LL>>,
-    hq: Signal<Local, Line>,
-    pq: Signal<Local, Line>,
-    ha: Signal<Local, Bits<52>>,
-    hb: Signal<Local, Bits<12>>,
-    pa: Signal<Local, Bits<52>>,
-    pb: Signal<Local, Bits<12>>,
     h_eq: Signal<Local, bool>,
     p_eq: Signal<Local, bool>,
     free: Signal<Local, bool>,
@@ -88,6 +85,7 @@ pub struct Cache<const LL: usize, const NL: usize> {
     off: Signal<Local, Bits<8>>,
     mine: Signal<Local, bool>,
     fslot: Signal<Local, Bits<3>>,
+    fbank: Signal<Local, Bits<5>>,
     fx: Signal<Local, Bits<LL>>,
     fstale: Signal<Local, bool>,
     fd: Signal<Local, LineData>,
@@ -97,7 +95,6 @@ pub struct Cache<const LL: usize, const NL: usize> {
     fhot: Signal<Local, Bits<NL>>,
     nfhot: Signal<Local, Bits<NL>>,
     v1: Signal<Local, Bits<NL>>,
-    p1: Signal<Local, Bits<NL>>,
     any_act: Signal<Local, bool>,
 }
 
@@ -110,12 +107,14 @@ impl<const LL: usize, const NL: usize> Cache<LL, NL> {
             rst: Default::default(),
             flush: Default::default(),
             h_line: Default::default(),
+            h_set: Default::default(),
             h_miss: Default::default(),
             h_drop: Default::default(),
             h_hit: Default::default(),
             h_wait: Default::default(),
             h_data: Default::default(),
             p_line: Default::default(),
+            p_set: Default::default(),
             p_miss: Default::default(),
             p_hit: Default::default(),
             p_wait: Default::default(),
@@ -128,14 +127,13 @@ impl<const LL: usize, const NL: usize> Cache<LL, NL> {
             ev_miss: Default::default(),
             idle: Default::default(),
             base: Constant::new((base as u64).into()),
-            fold: Constant::new((LL as u64).into()),
-            fold2: Constant::new((2 * LL as u64).into()),
             slot: array_init(|i| Constant::new((i as u64).into())),
             tags: Default::default(),
             data: Default::default(),
             rds: Default::default(),
             valid: Default::default(),
-            pend: Default::default(),
+            hs: Default::default(),
+            ps: Default::default(),
             hl: Default::default(),
             hv: Default::default(),
             hp: Default::default(),
@@ -145,16 +143,12 @@ impl<const LL: usize, const NL: usize> Cache<LL, NL> {
             act: Default::default(),
             stale: Default::default(),
             set: Default::default(),
-            hf: Default::default(),
-            pf: Default::default(),
+            h_pend: Default::default(),
+            p_pend: Default::default(),
+            h_set_pend: Default::default(),
+            p_set_pend: Default::default(),
             hx: Default::default(),
             px: Default::default(),
-            hq: Default::default(),
-            pq: Default::default(),
-            ha: Default::default(),
-            hb: Default::default(),
-            pa: Default::default(),
-            pb: Default::default(),
             h_eq: Default::default(),
             p_eq: Default::default(),
             free: Default::default(),
@@ -169,6 +163,7 @@ impl<const LL: usize, const NL: usize> Cache<LL, NL> {
             off: Default::default(),
             mine: Default::default(),
             fslot: Default::default(),
+            fbank: Default::default(),
             fx: Default::default(),
             fstale: Default::default(),
             fd: Default::default(),
@@ -178,7 +173,6 @@ impl<const LL: usize, const NL: usize> Cache<LL, NL> {
             fhot: Default::default(),
             nfhot: Default::default(),
             v1: Default::default(),
-            p1: Default::default(),
             any_act: Default::default(),
         }
     }
@@ -187,7 +181,7 @@ impl<const LL: usize, const NL: usize> Cache<LL, NL> {
 impl<const LL: usize, const NL: usize> Logic for Cache<LL, NL> {
     #[hdl_gen]
     fn update(&mut self) {
-        dff_setup!(self, clock, valid, pend, hl, hv, hp, pl, pv, pp);
+        dff_setup!(self, clock, valid, hs, ps, hl, hv, hp, pl, pv, pp);
         clock!(self, clock, tags, data, rds);
         self.rds.rst.next = self.rst.val();
         for i in 0..8 {
@@ -201,27 +195,38 @@ impl<const LL: usize, const NL: usize> Logic for Cache<LL, NL> {
         self.one.next = 1.into();
 
         // look up: tag and the state bits of the set as they were in the cycle of the address
-        self.hq.next = self.h_line.val();
-        self.pq.next = self.p_line.val();
-        self.ha.next = self.hq.val().addr;
-        self.hb.next = self.hq.val().pasid;
-        self.pa.next = self.pq.val().addr;
-        self.pb.next = self.pq.val().pasid;
-        self.hf.next = (self.ha.val() ^ (self.ha.val() >> self.fold.val()))
-            ^ (self.ha.val() >> self.fold2.val());
-        self.pf.next = (self.pa.val() ^ (self.pa.val() >> self.fold.val()))
-            ^ (self.pa.val() >> self.fold2.val());
-        self.hx.next = bit_cast::<LL, 52>(self.hf.val()) ^ bit_cast::<LL, 12>(self.hb.val());
-        self.px.next = bit_cast::<LL, 52>(self.pf.val()) ^ bit_cast::<LL, 12>(self.pb.val());
+        // (a set is under way if one of the reads is for it)
+        self.hx.next = self.h_set.val();
+        self.px.next = self.p_set.val();
+        self.h_set_pend.next = false;
+        self.p_set_pend.next = false;
+        self.h_pend.next = false;
+        self.p_pend.next = false;
+        for i in 0..8 {
+            if self.act[i].q.val() & (self.set[i].q.val() == self.hx.val()) {
+                self.h_set_pend.next = true;
+            }
+            if self.act[i].q.val() & (self.set[i].q.val() == self.px.val()) {
+                self.p_set_pend.next = true;
+            }
+            if self.act[i].q.val() & (self.set[i].q.val() == self.hs.q.val()) {
+                self.h_pend.next = true;
+            }
+            if self.act[i].q.val() & (self.set[i].q.val() == self.ps.q.val()) {
+                self.p_pend.next = true;
+            }
+        }
         self.tags.raddr0.next = self.hx.val();
         self.tags.raddr1.next = self.px.val();
         self.data.raddr.next = self.hx.val();
-        self.hl.d.next = self.hq.val();
-        self.pl.d.next = self.pq.val();
+        self.hs.d.next = self.hx.val();
+        self.ps.d.next = self.px.val();
+        self.hl.d.next = self.h_line.val();
+        self.pl.d.next = self.p_line.val();
         self.hv.d.next = self.valid.q.val().get_bit(self.hx.val().index());
-        self.hp.d.next = self.pend.q.val().get_bit(self.hx.val().index());
+        self.hp.d.next = self.h_set_pend.val();
         self.pv.d.next = self.valid.q.val().get_bit(self.px.val().index());
-        self.pp.d.next = self.pend.q.val().get_bit(self.px.val().index());
+        self.pp.d.next = self.p_set_pend.val();
         self.h_eq.next = self.tags.rdata0.val() == self.hl.q.val();
         self.p_eq.next = self.tags.rdata1.val() == self.pl.q.val();
         self.h_hit.next = self.h_eq.val() & self.hv.q.val();
@@ -242,16 +247,14 @@ impl<const LL: usize, const NL: usize> Logic for Cache<LL, NL> {
                 self.which.next = self.slot[i].val();
             }
         }
-        self.go_h.next = (self.h_miss.val() & self.free.val())
-            & !self.pend.q.val().get_bit(self.hx.val().index());
-        self.p_stay.next = (self.h_miss.val() | !self.free.val())
-            | self.pend.q.val().get_bit(self.px.val().index());
+        self.go_h.next = (self.h_miss.val() & self.free.val()) & !self.h_pend.val();
+        self.p_stay.next = (self.h_miss.val() | !self.free.val()) | self.p_pend.val();
         self.go.next = self.go_h.val() | (self.p_miss.val() & !self.p_stay.val());
-        self.gx.next = self.px.val();
-        self.gl.next = self.pq.val();
+        self.gx.next = self.ps.q.val();
+        self.gl.next = self.pl.q.val();
         if self.h_miss.val() {
-            self.gx.next = self.hx.val();
-            self.gl.next = self.hq.val();
+            self.gx.next = self.hs.q.val();
+            self.gl.next = self.hl.q.val();
         }
         self.ga.next = self.gl.val().addr;
         self.tags.we.next = self.go.val();
@@ -272,6 +275,7 @@ impl<const LL: usize, const NL: usize> Logic for Cache<LL, NL> {
         self.ft.next = self.fill_data.val().tag;
         self.off.next = self.ft.val() ^ self.base.val();
         self.fslot.next = self.off.val().get_bits::<3>(0);
+        self.fbank.next = self.off.val().get_bits::<5>(3);
         self.mine.next = false;
         self.fx.next = 0.into();
         self.fstale.next = self.flush.val();
@@ -282,7 +286,7 @@ impl<const LL: usize, const NL: usize> Logic for Cache<LL, NL> {
                     self.fstale.next = true;
                 }
                 self.mine.next =
-                    (self.fill_valid.val() & (self.off.val() < 8)) & self.act[i].q.val();
+                    (self.fill_valid.val() & !self.fbank.val().any()) & self.act[i].q.val();
                 if self.mine.val() {
                     self.act[i].d.next = false;
                 }
@@ -301,7 +305,6 @@ impl<const LL: usize, const NL: usize> Logic for Cache<LL, NL> {
 
         // state bits of the sets
         self.v1.next = self.valid.q.val();
-        self.p1.next = self.pend.q.val();
         self.fhot.next = 0.into();
         self.nfhot.next = 0.into();
         self.hot.next = 0.into();
@@ -309,14 +312,13 @@ impl<const LL: usize, const NL: usize> Logic for Cache<LL, NL> {
         if self.mine.val() {
             self.fhot.next = self.one.val() << self.fx.val();
             self.nfhot.next = !self.fhot.val();
-            self.p1.next = self.p1.val() & self.nfhot.val();
             self.v1.next = self.v1.val() | self.fhot.val();
             if self.fstale.val() {
                 self.v1.next = self.v1.val() & self.nfhot.val();
             }
         }
         if self.h_drop.val() {
-            self.hot.next = self.one.val() << self.hx.val();
+            self.hot.next = self.one.val() << self.hs.q.val();
             self.nhot.next = !self.hot.val();
             self.v1.next = self.v1.val() & self.nhot.val();
         }
@@ -324,16 +326,13 @@ impl<const LL: usize, const NL: usize> Logic for Cache<LL, NL> {
             self.hot.next = self.one.val() << self.gx.val();
             self.nhot.next = !self.hot.val();
             self.v1.next = self.v1.val() & self.nhot.val();
-            self.p1.next = self.p1.val() | self.hot.val();
         }
         if self.flush.val() | self.rst.val() {
             self.v1.next = 0.into();
         }
         self.valid.d.next = self.v1.val();
-        self.pend.d.next = self.p1.val();
         self.idle.next = !self.any_act.val();
         if self.rst.val() {
-            self.pend.d.next = 0.into();
             for i in 0..8 {
                 self.act[i].d.next = false;
             }

@@ -81,8 +81,11 @@ pub struct Translate<const LL: usize, const NL: usize> {
     rest: DFF<Bits<13>>,
     pte: DFF<Bits<64>>,
     addr: DFF<Bits<64>>,
+    // bytes behind this piece, unless it is the last of the part (`fin`)
     left: DFF<Bits<13>>,
     piece: DFF<Bits<13>>,
+    fin: DFF<bool>,
+    to_lim: DFF<Bits<13>>,
     q: Signal<Local, Walk>,
     va: Signal<Local, Bits<64>>,
     low12: Signal<Local, Bits<13>>,
@@ -101,8 +104,10 @@ pub struct Translate<const LL: usize, const NL: usize> {
     page: Signal<Local, Bits<64>>,
     in_lim: Signal<Local, Bits<13>>,
     lim1: Signal<Local, Bits<13>>,
-    to_lim: Signal<Local, Bits<13>>,
-    after: Signal<Local, Bits<13>>,
+    ends: Signal<Local, Bits<13>>,
+    more: Signal<Local, bool>,
+    set: Signal<Local, Bits<12>>,
+    pset: Signal<Local, Bits<12>>,
     above: Signal<Local, Bits<64>>,
     alow: Signal<Local, Bits<12>>,
     ck: Signal<Local, XlChunk>,
@@ -140,7 +145,7 @@ impl<const LL: usize, const NL: usize> Translate<LL, NL> {
             flush: Default::default(),
             ev_miss: Default::default(),
             idle: Default::default(),
-            walker: Default::default(),
+            walker: Walker::new(LL),
             cache: Cache::new(base),
             queue: Default::default(),
             ahead: Default::default(),
@@ -154,6 +159,8 @@ impl<const LL: usize, const NL: usize> Translate<LL, NL> {
             addr: Default::default(),
             left: Default::default(),
             piece: Default::default(),
+            fin: Default::default(),
+            to_lim: Default::default(),
             q: Default::default(),
             va: Default::default(),
             low12: Default::default(),
@@ -172,8 +179,10 @@ impl<const LL: usize, const NL: usize> Translate<LL, NL> {
             page: Default::default(),
             in_lim: Default::default(),
             lim1: Default::default(),
-            to_lim: Default::default(),
-            after: Default::default(),
+            ends: Default::default(),
+            more: Default::default(),
+            set: Default::default(),
+            pset: Default::default(),
             above: Default::default(),
             alow: Default::default(),
             ck: Default::default(),
@@ -189,6 +198,7 @@ impl<const LL: usize, const NL: usize> Logic for Translate<LL, NL> {
     #[hdl_gen]
     fn update(&mut self) {
         dff_setup!(self, clock, limit, st, c, second, part, rest, pte, addr, left, piece);
+        dff_setup!(self, clock, fin, to_lim);
         dff_setup!(self, clock, pf, pc, p2);
         clock!(self, clock, walker, cache, queue, ahead);
         self.walker.rst.next = self.rst.val();
@@ -228,12 +238,15 @@ impl<const LL: usize, const NL: usize> Logic for Translate<LL, NL> {
         self.vnext.next = self.va.val() + bit_cast::<64, 13>(self.part.q.val());
         self.hline.next.pasid = self.c.q.val().pasid;
         self.hline.next.addr = self.c.q.val().line0;
+        self.set.next = self.c.q.val().set0;
         self.ent.next = self.c.q.val().ent0;
         if self.second.q.val() {
             self.hline.next.addr = self.c.q.val().line1;
+            self.set.next = self.c.q.val().set1;
             self.ent.next = self.c.q.val().ent1;
         }
         self.cache.h_line.next = self.hline.val();
+        self.cache.h_set.next = bit_cast::<LL, 12>(self.set.val());
         self.cache.h_miss.next =
             ((self.st.q.val() == St::Check) & !self.cache.h_hit.val()) & !self.cache.h_wait.val();
         self.cache.h_drop.next = (self.st.q.val() == St::Fail) & self.chunk_ready.val();
@@ -247,8 +260,10 @@ impl<const LL: usize, const NL: usize> Logic for Translate<LL, NL> {
         self.page.next = (self.pte.q.val() & self.high.val()) | (self.va.val() & self.low.val());
         self.lim1.next = self.limit.q.val() - 1;
         self.in_lim.next = self.low12.val() & self.lim1.val();
-        self.to_lim.next = self.limit.q.val() - self.in_lim.val();
-        self.after.next = self.left.q.val() - self.piece.q.val();
+        self.to_lim.d.next = self.limit.q.val() - self.in_lim.val();
+        // behind the second 4 KiB block: the low bits of the end
+        self.ends.next = self.clen.val() + self.low12.val();
+        self.more.next = self.c.q.val().two & !self.second.q.val();
         self.above.next = bits::<64>(0xFFFF_FFFF_FFFF_F000_u64);
         self.alow.next = self.addr.q.val().get_bits::<12>(0) + self.piece.q.val().get_bits::<12>(0);
         match self.st.q.val() {
@@ -261,11 +276,10 @@ impl<const LL: usize, const NL: usize> Logic for Translate<LL, NL> {
             }
             St::Look => {
                 self.part.d.next = self.clen.val();
-                self.rest.d.next = 0.into();
-                if self.c.q.val().two & !self.second.q.val() {
+                if self.more.val() {
                     self.part.d.next = self.to4k.val();
-                    self.rest.d.next = self.clen.val() - self.to4k.val();
                 }
+                self.rest.d.next = self.ends.val() & bits::<13>(4095);
                 self.st.d.next = St::Check;
             }
             St::Check => {
@@ -282,9 +296,10 @@ impl<const LL: usize, const NL: usize> Logic for Translate<LL, NL> {
             }
             St::Piece => {
                 self.addr.d.next = self.page.val();
-                self.left.d.next = self.part.q.val();
-                self.piece.d.next = self.to_lim.val();
-                if self.part.q.val() < self.to_lim.val() {
+                self.left.d.next = self.part.q.val() - self.to_lim.q.val();
+                self.piece.d.next = self.to_lim.q.val();
+                self.fin.d.next = self.part.q.val() <= self.to_lim.q.val();
+                if self.part.q.val() <= self.to_lim.q.val() {
                     self.piece.d.next = self.part.q.val();
                 }
                 self.st.d.next = St::Emit;
@@ -294,14 +309,15 @@ impl<const LL: usize, const NL: usize> Logic for Translate<LL, NL> {
                     // the part lies in one 4 KiB block, so only the low bits move
                     self.addr.d.next = (self.addr.q.val() & self.above.val())
                         | bit_cast::<64, 12>(self.alow.val());
-                    self.left.d.next = self.after.val();
+                    self.left.d.next = self.left.q.val() - self.limit.q.val();
                     self.piece.d.next = self.limit.q.val();
-                    if self.after.val() < self.limit.q.val() {
-                        self.piece.d.next = self.after.val();
+                    self.fin.d.next = self.left.q.val() <= self.limit.q.val();
+                    if self.left.q.val() <= self.limit.q.val() {
+                        self.piece.d.next = self.left.q.val();
                     }
-                    if !self.after.val().any() {
+                    if self.fin.q.val() {
                         self.st.d.next = St::Idle;
-                        if self.rest.q.val().any() {
+                        if self.more.val() {
                             self.c.d.next.va = self.vnext.val();
                             self.c.d.next.len = self.rest.q.val();
                             self.second.d.next = true;
@@ -320,7 +336,7 @@ impl<const LL: usize, const NL: usize> Logic for Translate<LL, NL> {
         self.ck.next.pasid = self.c.q.val().pasid;
         self.ck.next.addr = self.addr.q.val();
         self.ck.next.len = self.piece.q.val();
-        self.ck.next.last = !self.after.val().any() & !self.rest.q.val().any();
+        self.ck.next.last = self.fin.q.val() & !self.more.val();
         self.ck.next.err = false;
         if self.st.q.val() == St::Fail {
             self.ck.next.len = self.clen.val();
@@ -333,10 +349,13 @@ impl<const LL: usize, const NL: usize> Logic for Translate<LL, NL> {
         self.ahead.m_ready.next = self.pf.q.val() == Pf::Idle;
         self.pline.next.pasid = self.pc.q.val().pasid;
         self.pline.next.addr = self.pc.q.val().line0;
+        self.pset.next = self.pc.q.val().set0;
         if self.p2.q.val() {
             self.pline.next.addr = self.pc.q.val().line1;
+            self.pset.next = self.pc.q.val().set1;
         }
         self.cache.p_line.next = self.pline.val();
+        self.cache.p_set.next = bit_cast::<LL, 12>(self.pset.val());
         self.cache.p_miss.next = self.pf.q.val() == Pf::Start;
         match self.pf.q.val() {
             Pf::Idle => {

@@ -121,7 +121,8 @@ pub struct TxDma<
     hl: DFF<Bits<8>>,
     words: DFF<Bits<12>>,
     head: DFF<Bits<LOG_TX>>,
-    used: DFF<Bits<16>>,
+    // free words
+    space: DFF<Bits<16>>,
     dst: DFF<Bits<20>>,
     rem: DFF<Bits<13>>,
     kind: Signal<Local, Bits<2>>,
@@ -134,11 +135,13 @@ pub struct TxDma<
     all_tx: Signal<Local, Bits<LOG_TX>>,
     zero_tx: Signal<Local, Bits<LOG_TX>>,
     want: Signal<Local, Bits<16>>,
+    back: Signal<Local, Bits<16>>,
     fits: Signal<Local, bool>,
     alloc: Signal<Local, bool>,
     ask: Signal<Local, bool>,
     asked: Signal<Local, bool>,
-    used1: Signal<Local, Bits<16>>,
+    space1: Signal<Local, Bits<16>>,
+    space2: Signal<Local, Bits<16>>,
     nd: Signal<Local, TxDesc>,
     seg: Signal<Local, Seg>,
     rq: Signal<Local, XlReq>,
@@ -179,7 +182,8 @@ pub struct TxDma<
     setb: Signal<Local, Bits<T>>,
     done_n: Signal<Local, Bits<T>>,
     bad_n: Signal<Local, Bits<T>>,
-    use1: Signal<Local, Bits<8>>,
+    more: Signal<Local, Bits<8>>,
+    less: Signal<Local, Bits<8>>,
     // descriptors
     dd: Signal<Local, TxDesc>,
     dlen: Signal<Local, Bits<13>>,
@@ -203,7 +207,7 @@ impl<
 {
     #[hdl_gen]
     fn update(&mut self) {
-        dff_setup!(self, clock, st, c, hl, words, head, used, dst, rem);
+        dff_setup!(self, clock, st, c, hl, words, head, space, dst, rem);
         dff_setup!(self, clock, busy, ch, ch_dst, ch_last, acc, tail, inuse, lastf);
         dff_setup!(self, clock, oldest, done, bad, fbad);
         clock!(self, clock, place, mem, descs, segs, ready);
@@ -225,8 +229,8 @@ impl<
         self.zero_tx.next = 0.into();
         self.all_tx.next = !self.zero_tx.val();
         self.depth.next = bit_cast::<16, LOG_TX>(self.all_tx.val()) + 1;
-        self.want.next = self.used.q.val() + bit_cast::<16, 12>(self.words.q.val());
-        self.fits.next = (self.want.val() <= self.depth.val()) & self.descs.s_ready.val();
+        self.want.next = bit_cast::<16, 12>(self.words.q.val());
+        self.fits.next = (self.want.val() <= self.space.q.val()) & self.descs.s_ready.val();
         self.alloc.next = (self.st.q.val() == St::Alloc) & self.fits.val();
         self.ask.next =
             ((self.st.q.val() == St::Seg) & self.seg_len.val().any()) & self.segs.s_ready.val();
@@ -308,13 +312,16 @@ impl<
         self.nd.next.fault = false;
         self.descs.s_data.next = self.nd.val();
         self.descs.s_valid.next = self.alloc.val();
-        self.used1.next = self.used.q.val();
-        if self.alloc.val() {
-            self.used1.next = self.want.val();
-        }
-        self.used.d.next = self.used1.val();
+        self.back.next = 0.into();
         if self.free_valid.val() {
-            self.used.d.next = self.used1.val() - bit_cast::<16, 12>(self.free_words.val());
+            self.back.next = bit_cast::<16, 12>(self.free_words.val());
+        }
+        // both sums are there before the decision is
+        self.space1.next = self.space.q.val() + self.back.val();
+        self.space2.next = (self.space.q.val() + self.back.val()) - self.want.val();
+        self.space.d.next = self.space1.val();
+        if self.alloc.val() {
+            self.space.d.next = self.space2.val();
         }
 
         // chunks to reads
@@ -392,9 +399,9 @@ impl<
             self.fbad.q.val() | self.bad.q.val().get_bit(self.oldest.q.val().index());
         self.ready.s_valid.next = false;
         self.ready.s_data.next = self.old_bad.val();
-        self.use1.next = self.inuse.q.val();
+        self.more.next = self.inuse.q.val() + 1;
+        self.less.next = self.inuse.q.val() - 1;
         if self.retire.val() {
-            self.use1.next = self.inuse.q.val() - 1;
             self.oldest.d.next = self.oldest.q.val() + 1;
             self.fbad.d.next = self.old_bad.val();
             if self.lastf.q.val().get_bit(self.oldest.q.val().index()) {
@@ -402,11 +409,15 @@ impl<
                 self.fbad.d.next = false;
             }
         }
-        self.inuse.d.next = self.use1.val();
+        if self.retire.val() & !self.give.val() {
+            self.inuse.d.next = self.less.val();
+        }
         if self.give.val() {
+            if !self.retire.val() {
+                self.inuse.d.next = self.more.val();
+            }
             self.busy.d.next = false;
             self.tail.d.next = self.tail.q.val() + 1;
-            self.inuse.d.next = self.use1.val() + 1;
             self.done.d.next = self.done_n.val() & self.ngive.val();
             self.bad.d.next = self.bad_n.val() & self.ngive.val();
             self.lastf.d.next = self.lastf.q.val() & self.ngive.val();
@@ -438,7 +449,7 @@ impl<
         if self.rst.val() {
             self.st.d.next = St::Idle;
             self.head.d.next = 0.into();
-            self.used.d.next = 0.into();
+            self.space.d.next = self.depth.val();
             self.busy.d.next = false;
             self.acc.d.next = 0.into();
             self.tail.d.next = 0.into();

@@ -68,6 +68,8 @@ pub struct Place<
     v2: DFF<bool>,
     d2: DFF<Bits<W>>,
     n2: DFF<Bits<6>>,
+    // lanes from the rotation to the end of the word
+    down2: DFF<Bits<8>>,
     word2: DFF<Bits<16>>,
     mask2: DFF<Bits<L>>,
     dv2: DFF<bool>,
@@ -79,6 +81,7 @@ pub struct Place<
     ent: Signal<Local, TagEnt>,
     cnt: Signal<Local, Bits<10>>,
     cnt1: Signal<Local, Bits<10>>,
+    word1: Signal<Local, Bits<16>>,
     is_first: Signal<Local, bool>,
     one: Signal<Local, Bits<T>>,
     clr: Signal<Local, Bits<T>>,
@@ -108,7 +111,7 @@ impl<
     #[hdl_gen]
     fn update(&mut self) {
         dff_setup!(self, clock, fresh, v1, d1, t1, last1, err1, fv, ft, fc);
-        dff_setup!(self, clock, v2, d2, n2, word2, mask2, dv2, t2, err2);
+        dff_setup!(self, clock, v2, d2, n2, down2, word2, mask2, dv2, t2, err2);
         clock!(self, clock, ents, counts, rot);
         self.rot.rst.next = self.rst.val();
         self.rot.ce.next = true;
@@ -139,12 +142,14 @@ impl<
         if self.fv.q.val() & (self.ft.q.val() == self.t1.q.val()) {
             self.cnt.next = self.fc.q.val();
         }
-        if self.is_first.val() {
-            self.cnt.next = 0.into();
-        }
         self.fv.d.next = self.v1.q.val();
         self.ft.d.next = self.t1.q.val();
+        self.word1.next = self.ent.val().word + bit_cast::<16, 10>(self.cnt.val());
         self.cnt1.next = self.cnt.val() + 1;
+        if self.is_first.val() {
+            self.word1.next = self.ent.val().word;
+            self.cnt1.next = 1.into();
+        }
         self.fc.d.next = self.cnt1.val();
         self.counts.we.next = self.v1.q.val();
         self.counts.waddr.next = self.t1.q.val();
@@ -164,7 +169,8 @@ impl<
         if self.v1.q.val() {
             self.d2.d.next = self.d1.q.val();
             self.n2.d.next = self.ent.val().n;
-            self.word2.d.next = self.ent.val().word + bit_cast::<16, 10>(self.cnt.val());
+            self.word2.d.next = self.word1.val();
+            self.down2.d.next = self.k.bytes.val() - bit_cast::<8, 6>(self.ent.val().n);
             self.mask2.d.next = self.m_first.val() & self.m_last.val();
             self.t2.d.next = self.t1.q.val();
             self.err2.d.next = self.err1.q.val();
@@ -182,7 +188,7 @@ impl<
 
         // rotate
         self.up.next = bit_cast::<8, 6>(self.n2.q.val());
-        self.down.next = self.k.bytes.val() - self.up.val();
+        self.down.next = self.down2.q.val();
         self.m_rot.next =
             (self.mask2.q.val() << self.up.val()) | (self.mask2.q.val() >> self.down.val());
         self.sel.next = self.ones.val() >> self.down.val();

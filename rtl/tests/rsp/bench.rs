@@ -126,6 +126,9 @@ impl Bench {
                 num(r.rkey),
                 num(r.len),
             ));
+            self.got
+                .ops
+                .push((num(r.op), r.dup, num(r.swap), num(r.cmp)));
         }
         if let Some(f) = self.sinks[3].step::<QpIdx>(s) {
             self.got.frees.push((num(f.qp), num(f.idx)));
@@ -220,6 +223,7 @@ pub fn cfg_bits(c: &Cfg) -> QpCfg {
         rcq: c.rcq.into(),
         acc_write: c.acc_write,
         acc_read: c.acc_read,
+        acc_atomic: c.acc_atomic,
         min_rnr: c.min_rnr.into(),
         max_dest_rd: c.max_dest_rd.into(),
         ..Default::default()

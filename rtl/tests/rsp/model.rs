@@ -33,6 +33,8 @@ pub struct Effects {
     pub acks: Vec<(u64, u64, u64, u64)>,
     /// qp, psn, msn, va, rkey, len
     pub reads: Vec<(u64, u64, u64, u64, u64, u64)>,
+    /// Beside each: 0 READ, 1 compare and swap, 2 fetch and add; duplicate; operands.
+    pub ops: Vec<(u64, bool, u64, u64)>,
     pub frees: Vec<(u64, u64)>,
     pub errs: Vec<(u64, u64)>,
     /// drop_qp, duplicate, sequence, cnp, ecn
@@ -61,6 +63,7 @@ pub struct Cfg {
     pub rcq: u64,
     pub acc_write: bool,
     pub acc_read: bool,
+    pub acc_atomic: bool,
     pub min_rnr: u64,
     pub max_dest_rd: u64,
     pub dip: [u8; 16],
@@ -256,25 +259,35 @@ impl Qp {
         let d = (p.psn.wrapping_sub(self.epsn)) & M24;
         let send = matches!(p.op, 0..=5);
         let write = matches!(p.op, 6..=11);
-        let read = p.op == 12;
-        let first = matches!(p.op, 0 | 4 | 5 | 6 | 10 | 11 | 12);
-        let last = matches!(p.op, 2 | 3 | 4 | 5 | 8 | 9 | 10 | 11 | 12);
+        let atomic = matches!(p.op, 0x13 | 0x14);
+        let read = p.op == 12 || atomic;
+        let first = matches!(p.op, 0 | 4 | 5 | 6 | 10 | 11) || read;
+        let last = matches!(p.op, 2 | 3 | 4 | 5 | 8 | 9 | 10 | 11) || read;
         let imm = matches!(p.op, 3 | 5 | 9 | 11);
-        let npk = p.dlen.div_ceil(mtu).max(1);
-        let read_ok = |q: &Qp| p.dlen == 0 || q.allowed(mrs, p.rkey, p.va, p.dlen, |m| m.rr);
+        let dlen = if atomic { 8 } else { p.dlen };
+        let npk = dlen.div_ceil(mtu).max(1);
+        let read_ok = |q: &Qp| {
+            let right = |m: &Mr| if atomic { m.ra } else { m.rr };
+            dlen == 0 || q.allowed(mrs, p.rkey, p.va, dlen, right)
+        };
+        let class_ok = match atomic {
+            true => self.cfg.acc_atomic && p.va % 8 == 0,
+            false => self.cfg.acc_read && dlen <= 1 << 31,
+        };
+        let op = match p.op {
+            0x13 => 1,
+            0x14 => 2,
+            _ => 0,
+        };
         if d >= 1 << 23 {
             out.ev[1] += 1;
             if read && p.len == 0 {
                 let back = (1 << 24) - d;
-                if self.cfg.acc_read
-                    && p.dlen <= 1 << 31
-                    && npk <= back
-                    && read_ok(self)
-                    && self.lvl < 16
-                {
+                if class_ok && npk <= back && read_ok(self) && self.lvl < 16 {
                     self.dup = true;
                     out.reads
-                        .push((self.idx, p.psn, self.msn, p.va, p.rkey, p.dlen));
+                        .push((self.idx, p.psn, self.msn, p.va, p.rkey, dlen));
+                    out.ops.push((op, true, p.swap, p.cmp));
                 }
             } else if (send || write) && !self.nak {
                 self.nak(out, self.epsn.wrapping_sub(1) & M24, 0x1F);
@@ -316,7 +329,7 @@ impl Qp {
             return out.jobs.push(free);
         }
         if read {
-            if !self.cfg.acc_read || p.dlen > 1 << 31 {
+            if !class_ok {
                 return self.fatal(p, out, 0x61, 1, None);
             }
             if !read_ok(self) {
@@ -336,7 +349,8 @@ impl Qp {
             // its response says all that an older wish could
             out.acks.push((self.idx, 0, 0xFF, 0));
             out.reads
-                .push((self.idx, p.psn, self.msn, p.va, p.rkey, p.dlen));
+                .push((self.idx, p.psn, self.msn, p.va, p.rkey, dlen));
+            out.ops.push((op, false, p.swap, p.cmp));
             return out.jobs.push(free);
         }
         let mut jobs = vec![];
