@@ -35,6 +35,8 @@ pub struct Ctx {
     pub gids: Vec<[u8; 16]>,
     /// MTU of the Ethernet port in bytes.
     pub link_mtu: u32,
+    /// Rate of the Ethernet port in Mb/s.
+    pub link_mbps: u64,
     dead: AtomicBool,
     generation: u32,
     told_fork: AtomicBool,
@@ -73,6 +75,7 @@ pub struct Identity {
     pub guid: u64,
     pub gids: Vec<[u8; 16]>,
     pub link_mtu: u32,
+    pub link_mbps: u64,
 }
 
 impl Ctx {
@@ -106,6 +109,7 @@ impl Ctx {
             guid: id.guid,
             gids: id.gids,
             link_mtu: id.link_mtu,
+            link_mbps: id.link_mbps,
             dead: AtomicBool::new(false),
             generation: GENERATION.load(Ordering::Relaxed),
             told_fork: AtomicBool::new(false),

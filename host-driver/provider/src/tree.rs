@@ -24,6 +24,8 @@ pub struct CardInfo {
     pub ipv4: [u8; 4],
     /// MTU of the Ethernet port in bytes.
     pub mtu: u32,
+    /// Line rate.
+    pub rate_mbps: u64,
 }
 
 impl CardInfo {
@@ -133,7 +135,10 @@ fn add_card(root: &Path, card: &CardInfo) -> io::Result<()> {
         ("lid_mask_count", "0"),
         ("sm_sl", "0"),
         ("cap_mask", "0x04010000"),
-        ("rate", "100 Gb/sec (4X EDR)"),
+        (
+            "rate",
+            &format!("{} Gb/sec", card.rate_mbps as f64 / 1000.0),
+        ),
         ("pkeys/0", "0xffff"),
     ] {
         write(&port, name, value)?;
@@ -186,6 +191,7 @@ mod tests {
             mac: [0x02, 0x4d, 0x52, 0, 0, 1 + index as u8],
             ipv4: [10, 0, 0, 1 + index as u8],
             mtu: 9000,
+            rate_mbps: 100_000,
         }
     }
 
@@ -220,6 +226,10 @@ mod tests {
         assert_eq!(
             read("class/infiniband/metaroce1/ports/1/gid_attrs/types/2"),
             "RoCE v2\n"
+        );
+        assert_eq!(
+            read("class/infiniband/metaroce0/ports/1/rate"),
+            "100 Gb/sec\n"
         );
         assert!(tree.join("class/infiniband/mlx5_0").is_dir());
         assert!(tree.join("class/infiniband_verbs/uverbs0").is_dir());

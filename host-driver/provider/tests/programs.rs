@@ -50,6 +50,7 @@ impl World {
             mac: [2, 0x4d, 0x52, 0, 0, 1 + i],
             ipv4: [10, 0, 0, 1 + i],
             mtu: 4300,
+            rate_mbps: 100_000,
         });
         build_tree(&root, &cards, Path::new("/sys")).unwrap();
         std::fs::copy(

@@ -1,6 +1,6 @@
-//! Protection domains and memory regions.
+//! Memory regions.
 use super::fail;
-use crate::abi::{access, IbvContext, IbvMr, IbvPd, VerbsMr};
+use crate::abi::{access, IbvMr, IbvPd, VerbsMr};
 use crate::card::{dma, Dma, Errno};
 use crate::ctx::Ctx;
 use core::ffi::{c_int, c_void};
@@ -10,33 +10,6 @@ pub const PAGE_SHIFT: u32 = 12;
 const PAGE: u64 = 1 << PAGE_SHIFT;
 /// Largest region, also the card's limit. The page list of a region must fit the arena, too.
 pub const MAX_MR: u64 = 1 << 40;
-
-pub unsafe extern "C" fn alloc_pd(context: *mut IbvContext) -> *mut IbvPd {
-    // SAFETY: a context of ours.
-    let ctx = unsafe { Ctx::of(context) };
-    match ctx.command(cmd::op::ALLOC_PD, 0, |_| {}) {
-        Ok(r) => Box::into_raw(Box::new(IbvPd {
-            context,
-            handle: r.id(),
-        })),
-        Err(e) => fail(e),
-    }
-}
-
-pub unsafe extern "C" fn dealloc_pd(pd: *mut IbvPd) -> c_int {
-    // SAFETY: made by `alloc_pd`.
-    let ctx = unsafe { Ctx::of((*pd).context) };
-    if ctx.usable() {
-        if let Err(e) = ctx.command(cmd::op::DEALLOC_PD, unsafe { (*pd).handle }, |_| {}) {
-            if ctx.usable() {
-                return e;
-            }
-        }
-    }
-    // SAFETY: as above.
-    drop(unsafe { Box::from_raw(pd) });
-    0
-}
 
 #[repr(C)]
 struct Mr {
