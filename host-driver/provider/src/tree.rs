@@ -11,6 +11,9 @@ use std::path::Path;
 /// First uverbs number that we use.
 pub const FIRST_UVERBS: u32 = 100;
 
+/// Entries of a card's GID table (`cmd::set_gid::index` has 4 bits); those without a GID read zero, as the kernel shows it.
+pub const GIDS: usize = 16;
+
 /// What the tree says of one card.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct CardInfo {
@@ -145,10 +148,20 @@ fn add_card(root: &Path, card: &CardInfo) -> io::Result<()> {
     }
     // Not a kernel file: the provider derives the path MTU from it.
     write(&port, "mtu", &card.mtu.to_string())?;
-    for (i, gid) in card.gids().iter().enumerate() {
-        write(&port, &format!("gids/{i}"), &gid_text(gid))?;
-        write(&port, &format!("gid_attrs/types/{i}"), "RoCE v2")?;
-        write(&port, &format!("gid_attrs/ndevs/{i}"), "lo")?;
+    let gids = card.gids();
+    for i in 0..GIDS {
+        let gid = gids.get(i);
+        write(
+            &port,
+            &format!("gids/{i}"),
+            &gid_text(gid.unwrap_or(&[0; 16])),
+        )?;
+        // The kernel's file cannot be read for an empty entry, which libibverbs takes for this type.
+        let kind = gid.map_or("IB/RoCE v1", |_| "RoCE v2");
+        write(&port, &format!("gid_attrs/types/{i}"), kind)?;
+        if gid.is_some() {
+            write(&port, &format!("gid_attrs/ndevs/{i}"), "lo")?;
+        }
     }
     // libibverbs and NCCL look for the device from the uverbs side as well.
     symlink(
@@ -232,6 +245,11 @@ mod tests {
             "100 Gb/sec\n"
         );
         assert!(tree.join("class/infiniband/mlx5_0").is_dir());
+        assert_eq!(
+            read("class/infiniband/metaroce1/ports/1/gids/15"),
+            "0000:0000:0000:0000:0000:0000:0000:0000\n"
+        );
+        assert_eq!(GIDS, 1 << metaroce_hdl_spec::cmd::set_gid::index.width);
         assert!(tree.join("class/infiniband_verbs/uverbs0").is_dir());
         assert!(
             !fs::symlink_metadata(tree.join("class/infiniband_verbs/abi_version"))

@@ -6,7 +6,7 @@ use crate::card::sim::SimCard;
 use crate::ctx::{Ctx, Identity};
 use crate::register::library;
 use crate::say;
-use crate::tree::FIRST_UVERBS;
+use crate::tree::{FIRST_UVERBS, GIDS};
 use core::ffi::{c_char, c_int, c_void, CStr};
 use core::mem::size_of;
 use std::path::Path;
@@ -84,7 +84,7 @@ fn identity(device: &Path) -> Identity {
     let guid = hex(&read("node_guid"))
         .try_into()
         .map_or(0, u64::from_be_bytes);
-    let gids = (0..16)
+    let gids = (0..GIDS)
         .map_while(|i| hex(&read(&format!("ports/1/gids/{i}"))).try_into().ok())
         .collect();
     let link_mtu = read("ports/1/mtu").trim().parse().unwrap_or(1500);
@@ -345,7 +345,8 @@ mod tests {
         let id = identity(&root.join("class/infiniband/metaroce0"));
         assert_eq!((id.guid, id.link_mtu), (card.guid, 4200));
         assert_eq!(id.link_mbps, 25_000);
-        assert_eq!(id.gids, card.gids());
+        assert_eq!(id.gids[..3], card.gids());
+        assert_eq!(id.gids[3..], [[0; 16]; GIDS - 3]);
         std::fs::remove_dir_all(&root).unwrap();
     }
 }
