@@ -346,6 +346,19 @@ fn semantics() {
     assert_eq!(err.matches("does not work after fork").count(), 1, "{err}");
 }
 
+/// Extended CQs and QPs, parent domains: `tests/c/extended.c`.
+#[test]
+fn extended() {
+    let w = World::new("ext");
+    let exe = w.root.join("extended");
+    if !compile("extended.c", &exe) {
+        return;
+    }
+    let o = w.run(exe.to_str().unwrap(), &[]);
+    assert!(o.status.success(), "{}", both(&o));
+    assert!(o.stderr.is_empty(), "{}", both(&o));
+}
+
 /// The simulator dies under a program that waits for completions.
 #[test]
 fn death_of_the_simulator() {
@@ -354,7 +367,7 @@ fn death_of_the_simulator() {
     if !compile("death.c", &exe) {
         return;
     }
-    for mode in ["poll", "event"] {
+    for mode in ["poll", "event", "extended"] {
         let ready = w.root.join("ready");
         let _ = std::fs::remove_file(&ready);
         let child = w
