@@ -22,6 +22,7 @@ use std::{path::PathBuf, process::ExitCode};
     after_help = "Examples:\n  metaroce perftest                          ib_write_bw between two cards\n  \
                   metaroce perftest ib_read_lat -s 64        any perftest tool, with its own arguments\n  \
                   metaroce run --loss 1% -- ./my-program     your program, on a lossy wire\n  \
+                  metaroce pyverbs test_qp                   rdma-core's own tests\n  \
                   metaroce shell                             a shell in which the cards exist\n  \
                   eval \"$(metaroce env)\"                     the same in your own shell (metaroce down ends it)"
 )]
