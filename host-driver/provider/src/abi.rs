@@ -211,7 +211,8 @@ pub struct IbvSendWr {
     pub send_flags: c_uint,
     /// Network byte order for immediate data, host order for a key to invalidate.
     pub imm: u32,
-    /// `wr`: a union. RDMA is (remote_addr, rkey in the low half of the next word); UD is (ah, qpn | qkey << 32).
+    /// `wr`: a union. RDMA is (remote_addr, rkey in the low half of the next word); an atomic is (remote_addr, operand
+    /// to compare or add, operand to swap, rkey); UD is (ah, qpn | qkey << 32).
     pub wr: [u64; 4],
     pub qp_type: u64,
     pub bind_or_tso: [u64; 6],
@@ -483,6 +484,8 @@ pub mod wr_op {
     pub const SEND: i32 = 2;
     pub const SEND_IMM: i32 = 3;
     pub const READ: i32 = 4;
+    pub const CMP_SWAP: i32 = 5;
+    pub const FETCH_ADD: i32 = 6;
 }
 pub mod wc_op {
     pub const SEND: i32 = 0;

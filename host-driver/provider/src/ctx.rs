@@ -26,6 +26,8 @@ pub struct Caps {
     pub log_cq: u32,
     pub max_sge: u32,
     pub max_rd: u32,
+    /// Compare and swap, fetch and add.
+    pub atomics: bool,
 }
 
 pub struct Ctx {
@@ -105,6 +107,7 @@ impl Ctx {
                 log_cq: 0,
                 max_sge: 0,
                 max_rd: 0,
+                atomics: false,
             },
             guid: id.guid,
             gids: id.gids,
@@ -179,6 +182,7 @@ impl Ctx {
             log_cq: read(admin::LOG_CQ)?,
             max_sge: read(admin::MAX_SGE)?,
             max_rd: read(admin::MAX_RD)?,
+            atomics: read(admin::FEATURES)? & admin::FEATURE_ATOMICS != 0,
         };
         Ok(())
     }

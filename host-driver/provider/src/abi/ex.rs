@@ -153,6 +153,8 @@ pub mod send_ops {
     pub const SEND: u64 = 1 << 2;
     pub const SEND_IMM: u64 = 1 << 3;
     pub const READ: u64 = 1 << 4;
+    pub const CMP_SWAP: u64 = 1 << 5;
+    pub const FETCH_ADD: u64 = 1 << 6;
 }
 
 /// `struct ibv_device_attr_ex` of release 44; older ones are shorter.

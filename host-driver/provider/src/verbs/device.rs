@@ -257,6 +257,8 @@ fn device_attr(ctx: &Ctx) -> IbvDeviceAttr {
     a.max_qp_rd_atom = caps.max_rd as c_int;
     a.max_qp_init_rd_atom = caps.max_rd as c_int;
     a.max_res_rd_atom = (caps.max_rd << caps.log_qp) as c_int;
+    // IBV_ATOMIC_HCA: atomic among the QPs of this card.
+    a.atomic_cap = caps.atomics as c_int;
     // Host-only objects.
     a.max_ah = 1 << 20;
     a.max_pkeys = 1;

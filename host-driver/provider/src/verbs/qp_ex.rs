@@ -10,6 +10,7 @@ use crate::abi::{
     qp_type, send_flag, wr_op, IbvAh, IbvContext, IbvQp, IbvQpInitAttr, IbvSendWr, IbvSge,
 };
 use crate::card::Errno;
+use crate::ctx::Ctx;
 use crate::register::library;
 use core::ffi::{c_int, c_void};
 
@@ -18,8 +19,9 @@ const UC_OPS: u64 = UD_OPS | send_ops::WRITE | send_ops::WRITE_IMM;
 const UD_OPS: u64 = send_ops::SEND | send_ops::SEND_IMM;
 
 /// Operations that QPs of a type can be asked for.
-fn ops_of(kind: c_int) -> u64 {
+fn ops_of(kind: c_int, atomics: bool) -> u64 {
     match kind {
+        qp_type::RC if atomics => RC_OPS | send_ops::CMP_SWAP | send_ops::FETCH_ADD,
         qp_type::RC => RC_OPS,
         qp_type::UC => UC_OPS,
         qp_type::UD => UD_OPS,
@@ -27,13 +29,13 @@ fn ops_of(kind: c_int) -> u64 {
     }
 }
 
-fn check(a: &IbvQpInitAttrEx) -> Result<(), Errno> {
+fn check(a: &IbvQpInitAttrEx, atomics: bool) -> Result<(), Errno> {
     use qp_init::*;
     let has = |bit| a.comp_mask & bit != 0;
     if a.comp_mask & !(PD | CREATE_FLAGS | MAX_TSO_HEADER | SEND_OPS) != 0
         || (has(CREATE_FLAGS) && a.create_flags != 0)
         || (has(MAX_TSO_HEADER) && a.max_tso_header != 0)
-        || (has(SEND_OPS) && a.send_ops_flags & !ops_of(a.qp_type) != 0)
+        || (has(SEND_OPS) && a.send_ops_flags & !ops_of(a.qp_type, atomics) != 0)
     {
         return Err(libc::EOPNOTSUPP);
     }
@@ -44,12 +46,12 @@ fn check(a: &IbvQpInitAttrEx) -> Result<(), Errno> {
 }
 
 pub unsafe extern "C" fn create_qp_ex(
-    _context: *mut IbvContext,
+    context: *mut IbvContext,
     init: *mut IbvQpInitAttrEx,
 ) -> *mut IbvQp {
-    // SAFETY: the program's attributes.
-    let a = unsafe { &mut *init };
-    if let Err(e) = check(a) {
+    // SAFETY: the program's attributes, and a context of ours.
+    let (a, ctx) = unsafe { (&mut *init, Ctx::of(context)) };
+    if let Err(e) = check(a, ctx.caps.atomics) {
         return fail(e);
     }
     let mut plain = IbvQpInitAttr {
@@ -171,7 +173,7 @@ fn finish(qp: &Qp, b: &mut Build) {
 }
 
 /// Begins a request. `wr` is the part that depends on the operation.
-unsafe fn begin(ex: *mut IbvQpEx, opcode: c_int, imm: u32, wr: [u64; 2]) {
+unsafe fn begin(ex: *mut IbvQpEx, opcode: c_int, imm: u32, wr: [u64; 4]) {
     // SAFETY: between start and end.
     let (qp, s) = unsafe { parts(ex) };
     let b = &mut s.build;
@@ -179,7 +181,7 @@ unsafe fn begin(ex: *mut IbvQpEx, opcode: c_int, imm: u32, wr: [u64; 2]) {
     b.open = true;
     b.wr.opcode = opcode;
     b.wr.imm = imm;
-    b.wr.wr[..2].copy_from_slice(&wr);
+    b.wr.wr = wr;
     b.wr.num_sge = 0;
     // Inline data is asked for by its setters, whatever the flag says.
     // SAFETY: the program's members; it is in its critical section.
@@ -231,30 +233,30 @@ unsafe extern "C" fn wr_abort(ex: *mut IbvQpEx) {
 
 unsafe extern "C" fn wr_send(ex: *mut IbvQpEx) {
     // SAFETY: between start and end; so below.
-    unsafe { begin(ex, wr_op::SEND, 0, [0; 2]) }
+    unsafe { begin(ex, wr_op::SEND, 0, [0; 4]) }
 }
 unsafe extern "C" fn wr_send_imm(ex: *mut IbvQpEx, imm: u32) {
-    unsafe { begin(ex, wr_op::SEND_IMM, imm, [0; 2]) }
+    unsafe { begin(ex, wr_op::SEND_IMM, imm, [0; 4]) }
 }
 unsafe extern "C" fn wr_rdma_write(ex: *mut IbvQpEx, rkey: u32, va: u64) {
-    unsafe { begin(ex, wr_op::WRITE, 0, [va, rkey as u64]) }
+    unsafe { begin(ex, wr_op::WRITE, 0, [va, rkey as u64, 0, 0]) }
 }
 unsafe extern "C" fn wr_rdma_write_imm(ex: *mut IbvQpEx, rkey: u32, va: u64, imm: u32) {
-    unsafe { begin(ex, wr_op::WRITE_IMM, imm, [va, rkey as u64]) }
+    unsafe { begin(ex, wr_op::WRITE_IMM, imm, [va, rkey as u64, 0, 0]) }
 }
 unsafe extern "C" fn wr_rdma_read(ex: *mut IbvQpEx, rkey: u32, va: u64) {
-    unsafe { begin(ex, wr_op::READ, 0, [va, rkey as u64]) }
+    unsafe { begin(ex, wr_op::READ, 0, [va, rkey as u64, 0, 0]) }
+}
+unsafe extern "C" fn wr_atomic_cmp_swp(ex: *mut IbvQpEx, rkey: u32, va: u64, cmp: u64, swap: u64) {
+    unsafe { begin(ex, wr_op::CMP_SWAP, 0, [va, cmp, swap, rkey as u64]) }
+}
+unsafe extern "C" fn wr_atomic_fetch_add(ex: *mut IbvQpEx, rkey: u32, va: u64, add: u64) {
+    unsafe { begin(ex, wr_op::FETCH_ADD, 0, [va, add, 0, rkey as u64]) }
 }
 
 // What the card does not do. A QP that asks for it is not made; a program that calls it all the same gets an errno, not
 // a jump to address 0.
 unsafe extern "C" fn wr_with_key(ex: *mut IbvQpEx, _: u32) {
-    unsafe { refuse(ex, libc::EOPNOTSUPP) }
-}
-unsafe extern "C" fn wr_atomic_cmp_swp(ex: *mut IbvQpEx, _: u32, _: u64, _: u64, _: u64) {
-    unsafe { refuse(ex, libc::EOPNOTSUPP) }
-}
-unsafe extern "C" fn wr_atomic_fetch_add(ex: *mut IbvQpEx, _: u32, _: u64, _: u64) {
     unsafe { refuse(ex, libc::EOPNOTSUPP) }
 }
 unsafe extern "C" fn wr_bind_mw(ex: *mut IbvQpEx, _: *mut c_void, _: u32, _: *const c_void) {
@@ -311,7 +313,7 @@ unsafe extern "C" fn wr_set_inline_data_list(ex: *mut IbvQpEx, n: usize, list: *
         .iter()
         .try_fold(0usize, |sum, d| sum.checked_add(d.length));
     match total {
-        Some(t) if t <= qp.limits.max_inline && b.wr.opcode != wr_op::READ => {}
+        Some(t) if t <= qp.limits.max_inline && b.wr.opcode < wr_op::READ => {}
         _ => return unsafe { refuse(ex, libc::EINVAL) },
     }
     // The slot's earlier data may still be read while it is in use.
@@ -342,30 +344,33 @@ mod tests {
         // SAFETY: plain numbers and pointers that `check` does not follow.
         let mut a: IbvQpInitAttrEx = unsafe { core::mem::zeroed() };
         a.qp_type = qp_type::RC;
-        assert_eq!(check(&a), Err(libc::EINVAL), "no PD");
+        assert_eq!(check(&a, false), Err(libc::EINVAL), "no PD");
         a.comp_mask = qp_init::PD;
-        assert_eq!(check(&a), Err(libc::EINVAL), "NULL");
+        assert_eq!(check(&a, false), Err(libc::EINVAL), "NULL");
         let mut word = 0u64;
         a.pd = &raw mut word as *mut crate::abi::IbvPd;
-        assert_eq!(check(&a), Ok(()));
+        assert_eq!(check(&a, false), Ok(()));
         a.comp_mask |= qp_init::SEND_OPS | qp_init::CREATE_FLAGS | qp_init::MAX_TSO_HEADER;
         for (kind, n) in [(qp_type::RC, 5), (qp_type::UC, 4), (qp_type::UD, 2), (8, 0)] {
             a.qp_type = kind;
             let good = (0..16).filter(|bit| {
                 a.send_ops_flags = 1 << bit;
-                check(&a) == Ok(())
+                check(&a, false) == Ok(())
             });
             assert_eq!(good.count(), n, "type {kind}");
         }
+        (a.qp_type, a.send_ops_flags) = (qp_type::RC, send_ops::CMP_SWAP | send_ops::FETCH_ADD);
+        assert_eq!(check(&a, false), Err(libc::EOPNOTSUPP));
+        assert_eq!(check(&a, true), Ok(()));
         a.send_ops_flags = 0;
         a.create_flags = 2;
-        assert_eq!(check(&a), Err(libc::EOPNOTSUPP));
+        assert_eq!(check(&a, false), Err(libc::EOPNOTSUPP));
         (a.create_flags, a.max_tso_header) = (0, 1);
-        assert_eq!(check(&a), Err(libc::EOPNOTSUPP));
+        assert_eq!(check(&a, false), Err(libc::EOPNOTSUPP));
         a.max_tso_header = 0;
         for bit in [1, 4, 5, 7] {
             a.comp_mask = qp_init::PD | 1 << bit;
-            assert_eq!(check(&a), Err(libc::EOPNOTSUPP), "mask {bit}");
+            assert_eq!(check(&a, false), Err(libc::EOPNOTSUPP), "mask {bit}");
         }
     }
 }

@@ -87,7 +87,7 @@ int main(void)
 	CHECK("moderation", ibv_modify_cq(ibv_cq_ex_to_cq(cq), &ma) == EOPNOTSUPP);
 	const uint32_t pd_ops = IBV_QP_INIT_ATTR_PD | IBV_QP_INIT_ATTR_SEND_OPS_FLAGS;
 	CHECK("no PD", !make_ex(cq, NULL, OPS, pd_ops, 0) && errno == EINVAL);
-	CHECK("atomics", !make_ex(cq, pd, IBV_QP_EX_WITH_ATOMIC_WRITE, pd_ops, 0) && errno == EOPNOTSUPP);
+	CHECK("atomic write", !make_ex(cq, pd, IBV_QP_EX_WITH_ATOMIC_WRITE, pd_ops, 0) && errno == EOPNOTSUPP);
 	CHECK("TSO", !make_ex(cq, pd, IBV_QP_EX_WITH_TSO, pd_ops, 0) && errno == EOPNOTSUPP);
 	CHECK("create flags", !make_ex(cq, pd, 0, IBV_QP_INIT_ATTR_PD | IBV_QP_INIT_ATTR_CREATE_FLAGS, 2) && errno == EOPNOTSUPP);
 	struct ibv_qp *plain = make_ex(cq, pd, 0, IBV_QP_INIT_ATTR_PD | IBV_QP_INIT_ATTR_CREATE_FLAGS, 0);
@@ -196,7 +196,7 @@ int main(void)
 		CHECK("refused", ibv_wr_complete(q) == EINVAL);
 	}
 	ibv_wr_start(q);
-	ibv_wr_atomic_fetch_add(q, mr->rkey, (uintptr_t)buf, 1);
+	ibv_wr_send_inv(q, mr->rkey);
 	ibv_wr_set_sge(q, mr->lkey, (uintptr_t)buf, 8);
 	CHECK("not asked for and not there", ibv_wr_complete(q) == EOPNOTSUPP);
 	ibv_wr_start(q);

@@ -51,7 +51,8 @@ int main(void)
 	s = next(cq);
 	CHECK("write completion", s.status == 0 && s.opcode == IBV_WC_RDMA_WRITE && !memcmp(buf + 3, buf + 20480, 64));
 	CHECK("too much inline", post(a, IBV_WR_RDMA_WRITE, 7, 0, 5000, 0, 0, IBV_SEND_INLINE) == EINVAL);
-	CHECK("atomics", post(a, IBV_WR_ATOMIC_FETCH_AND_ADD, 7, 0, 8, 0, 0, 0) == EOPNOTSUPP);
+	CHECK("invalidate", post(a, IBV_WR_SEND_WITH_INV, 7, 0, 8, 0, 0, 0) == EOPNOTSUPP);
+	CHECK("an atomic of 4 bytes", post(a, IBV_WR_ATOMIC_FETCH_AND_ADD, 7, 0, 4, 0, 0, 0) == EINVAL);
 	CHECK("write immediate", !recv_(b, 78, 0, 0) && !post(a, IBV_WR_RDMA_WRITE_WITH_IMM, 8, 0, 100, (uintptr_t)buf + 30000, mr->rkey, 0));
 	r = next(rcq);
 	CHECK("write immediate completion", r.opcode == IBV_WC_RECV_RDMA_WITH_IMM && r.wr_id == 78 && r.imm_data == htonl(0x11223344) && r.byte_len == 100);

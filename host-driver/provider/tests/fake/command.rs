@@ -92,6 +92,7 @@ impl Card {
                     qkey: 0,
                     sq_psn: 0,
                     rq_psn: 0,
+                    access: 0,
                 };
                 self.qps.insert(qpn, q);
                 Ok(qpn)
@@ -137,6 +138,10 @@ impl Card {
         };
         if mask & need != need {
             return Err(cmd::errno::EINVAL);
+        }
+        if mask & 1 << 3 != 0 {
+            q.access =
+                f::acc_write.get(b) << 1 | f::acc_read.get(b) << 2 | f::acc_atomic.get(b) << 3;
         }
         if mask & 1 << 20 != 0 {
             q.dqpn = f::dqpn.get(b) as u32;
