@@ -89,7 +89,7 @@ ops! {
     reg_dmabuf_mr: no "no dma-buf: the simulator reaches process memory only";
     reg_mr: card (mr::reg_mr);
     req_notify_cq: card (cq::req_notify_cq);
-    rereg_mr: no "deregister and register again";
+    rereg_mr: card (mr::rereg_mr);
     resize_cq: no "create the CQ large enough";
     set_ece: no "no enhanced connection establishment";
     unimport_dm: no "objects are not shared between processes";

@@ -18,6 +18,14 @@ int main(void)
 	CHECK("remote write needs local write", !ibv_reg_mr(pd, buf, 10, IBV_ACCESS_REMOTE_WRITE) && errno == EINVAL);
 	CHECK("read-only memory", !ibv_reg_mr(pd, (void *)"abc", 3, 1) && errno == EFAULT);
 	CHECK("resize", ibv_resize_cq(cq, 10) == EOPNOTSUPP);
+	// a region changes under its key; what is refused changes nothing
+	struct ibv_mr *rm = ibv_reg_mr(pd, buf, 4096, 0);
+	uint32_t key = rm->lkey;
+	CHECK("rereg access", !ibv_rereg_mr(rm, IBV_REREG_MR_CHANGE_ACCESS, NULL, NULL, 0, 1));
+	CHECK("rereg address", !ibv_rereg_mr(rm, IBV_REREG_MR_CHANGE_TRANSLATION, NULL, buf + 8192, 100, 0) && rm->addr == buf + 8192);
+	CHECK("rereg nothing there", ibv_rereg_mr(rm, IBV_REREG_MR_CHANGE_TRANSLATION, NULL, (void *)4096, 4096, 0) == IBV_REREG_MR_ERR_CMD && errno == EFAULT);
+	CHECK("rereg rights", ibv_rereg_mr(rm, IBV_REREG_MR_CHANGE_ACCESS, NULL, NULL, 0, IBV_ACCESS_REMOTE_WRITE) == IBV_REREG_MR_ERR_CMD && errno == EINVAL);
+	CHECK("rereg", rm->lkey == key && rm->length == 100 && !ibv_dereg_mr(rm));
 	struct ibv_srq_init_attr sa = { .attr = { 1, 1, 0 } };
 	CHECK("srq", !ibv_create_srq(pd, &sa) && errno == EOPNOTSUPP);
 

@@ -58,9 +58,11 @@ impl Card {
                 }
                 self.cqs.remove(&id).map(|_| 0).ok_or(ENOENT)
             }
-            cmd::op::REG_MR => {
+            cmd::op::REREG_MR if !self.mrs.contains_key(&id) => Err(ENOENT),
+            o @ (cmd::op::REG_MR | cmd::op::REREG_MR) => {
                 use cmd::reg_mr as f;
-                let key = serial << 8 | 0x5a;
+                let new = o == cmd::op::REG_MR;
+                let key = if new { serial << 8 | 0x5a } else { id };
                 assert_eq!(f::page_shift.get(b), 12);
                 let m = Mr {
                     client: c,
