@@ -34,7 +34,8 @@ fn every_module_runs_and_nothing_fails() {
     assert_eq!((&t["failed"], &t["error"]), (&0.into(), &0.into()), "{t}");
     assert!(t["passed"].as_u64().unwrap() >= 46, "{t}");
     let all = r["tests"].as_array().unwrap();
-    assert_eq!(all.len(), 127);
+    // Those of rdma-core 44.
+    assert!(all.len() >= 127);
     assert_eq!(o.code, (t["unexpected_skip"] != 0) as i32);
     for (what, why) in [
         ("test_qpex.QpExTestCase.test_qp_ex_xrc_send", "xrc"),

@@ -13,6 +13,7 @@ use std::{
     collections::BTreeMap,
     fs::{self, File},
     io::{Read, Write},
+    os::unix::fs::PermissionsExt,
     path::{Path, PathBuf},
     process::{Command, Stdio},
     sync::atomic::Ordering,
@@ -167,12 +168,25 @@ fn full_name(t: &str) -> String {
     }
 }
 
-/// The tests draw sizes and PSNs from Python's generator, which nothing else can seed without changing them.
-fn seed_file(dir: &Path, seed: u64) -> Result<()> {
+/// What the tests find around them besides the cards, in one folder:
+/// - the seed of Python's generator, from which they draw sizes and PSNs; nothing else can set it without changing them;
+/// - `rdma`, which newer tests ask for the kernel's links: there are none, and the real one fails where the kernel has
+///   no RDMA instead of saying so.
+fn surroundings(dir: &Path, seed: u64) -> Result<()> {
     fs::create_dir_all(dir)?;
-    let p = dir.join("sitecustomize.py");
-    fs::write(&p, format!("import random\nrandom.seed({seed})\n"))
-        .with_context(|| format!("can't write {} (is the disk full?)", p.display()))
+    for (name, text) in [
+        (
+            "sitecustomize.py",
+            format!("import random\nrandom.seed({seed})\n"),
+        ),
+        ("rdma", "#!/bin/sh\necho '[]'\n".into()),
+    ] {
+        let p = dir.join(name);
+        fs::write(&p, text)
+            .with_context(|| format!("can't write {} (is the disk full?)", p.display()))?;
+        fs::set_permissions(&p, fs::Permissions::from_mode(0o755))?;
+    }
+    Ok(())
 }
 
 pub fn run(a: &SimArgs, timeout: u64, given: Option<&Path>, tests: &[String]) -> Result<u8> {
@@ -186,7 +200,7 @@ pub fn run(a: &SimArgs, timeout: u64, given: Option<&Path>, tests: &[String]) ->
     };
     let s = Session::start(a)?;
     let prepared = unpack(&from, &s.dir.join("tests"))
-        .and_then(|()| seed_file(&s.dir.join("seed"), a.seed))
+        .and_then(|()| surroundings(&s.dir.join("around"), a.seed))
         .and_then(|()| run_python(&s, &names, timeout));
     let interrupted = s.interrupted.load(Ordering::SeqCst);
     let (rep, dir) = s.finish()?;
@@ -226,10 +240,16 @@ fn run_python(s: &Session, names: &[String], timeout: u64) -> Result<(Option<Str
         .map(String::from)
         .chain(names.iter().cloned())
         .collect();
+    let around = s.dir.join("around");
+    let path = match std::env::var("PATH") {
+        Ok(p) => format!("{}:{p}", around.display()),
+        Err(_) => around.display().to_string(),
+    };
     let mut child = s
         .command(&cmd)?
         .current_dir(s.dir.join("tests"))
-        .env("PYTHONPATH", s.dir.join("seed"))
+        .env("PYTHONPATH", &around)
+        .env("PATH", path)
         .env("PYTHONDONTWRITEBYTECODE", "1")
         .env("PYTHONUNBUFFERED", "1")
         .stdin(Stdio::null())
