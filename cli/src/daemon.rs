@@ -53,7 +53,7 @@ fn ensure(a: &SimArgs) -> Result<bool> {
     }
     let root = background_root();
     let _ = fs::remove_dir_all(&root);
-    Root::at(root.clone(), true)?.populate(a.cards as usize)?;
+    Root::at(root.clone(), true)?.populate(a.cards as usize, a.rate * 1000)?;
     let log = root.join("up.log");
     let f = File::create(&log).with_context(|| format!("can't write {}", log.display()))?;
     let mut c = Command::new(std::env::current_exe()?);

@@ -3,6 +3,7 @@
 mod daemon;
 mod doctor;
 mod perftest;
+mod pyverbs;
 mod report;
 mod rundir;
 mod session;
@@ -21,6 +22,7 @@ use std::{path::PathBuf, process::ExitCode};
     after_help = "Examples:\n  metaroce perftest                          ib_write_bw between two cards\n  \
                   metaroce perftest ib_read_lat -s 64        any perftest tool, with its own arguments\n  \
                   metaroce run --loss 1% -- ./my-program     your program, on a lossy wire\n  \
+                  metaroce pyverbs test_qp                   rdma-core's own tests\n  \
                   metaroce shell                             a shell in which the cards exist\n  \
                   eval \"$(metaroce env)\"                     the same in your own shell (metaroce down ends it)"
 )]
@@ -85,6 +87,20 @@ enum Command {
         /// Tool (ib_write_bw by default) and its own arguments
         #[arg(allow_hyphen_values = true, value_name = "TOOL AND ARGS")]
         args: Vec<String>,
+    },
+    /// Runs rdma-core's own pyverbs tests on card 0: [TESTS], e.g. test_qp or test_qp.QPTest; fails on a skip that is not listed
+    Pyverbs {
+        #[command(flatten)]
+        sim: SimArgs,
+        /// Kills the run after this many seconds
+        #[arg(long, default_value_t = 1800, value_name = "SECONDS")]
+        timeout: u64,
+        /// Folder with the tests, if not the distribution's
+        #[arg(long, value_name = "DIR")]
+        tests: Option<PathBuf>,
+        /// Modules, classes or tests; all whose subject the card has by default
+        #[arg(value_name = "TESTS")]
+        names: Vec<String>,
     },
     /// Runs a program with simulated cards
     #[command(trailing_var_arg = true)]
@@ -175,6 +191,12 @@ fn run(c: Command) -> Result<u8> {
     match c {
         Command::Doctor => doctor::run(),
         Command::Perftest { sim, timeout, args } => perftest::run(&sim, timeout, &args),
+        Command::Pyverbs {
+            sim,
+            timeout,
+            tests,
+            names,
+        } => pyverbs::run(&sim, timeout, tests.as_deref(), &names),
         Command::Run { sim, timeout, cmd } => session::run_command(&sim, timeout, &cmd),
         Command::Shell { sim } => session::shell(&sim),
         Command::Env { sim } => daemon::env(&sim),

@@ -128,13 +128,21 @@ struct Result_<'a> {
 
 /// Writes result.json into the run's folder.
 pub fn write_json(dir: &Path, r: &Report, cmd: &[String], mtu: Option<u32>) -> Result<()> {
+    write(
+        dir,
+        &Result_ {
+            command: cmd,
+            mtu,
+            flows: flows(r, mtu, cmd.first().is_some_and(|c| c.contains("read"))),
+            report: r,
+        },
+    )
+}
+
+/// Writes any result.
+pub fn write(dir: &Path, result: &impl Serialize) -> Result<()> {
     let p = dir.join("result.json");
-    let text = serde_json::to_string_pretty(&Result_ {
-        command: cmd,
-        mtu,
-        flows: flows(r, mtu, cmd.first().is_some_and(|c| c.contains("read"))),
-        report: r,
-    })?;
+    let text = serde_json::to_string_pretty(result)?;
     fs::write(&p, text + "\n")
         .with_context(|| format!("can't write {} (is the disk full?)", p.display()))
 }

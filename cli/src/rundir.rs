@@ -116,9 +116,11 @@ impl Root {
         self.path.join("cardd.sock")
     }
     /// Builds the device tree and links the provider under every name that libibverbs may ask for.
-    pub fn populate(&self, cards: usize) -> Result<()> {
+    pub fn populate(&self, cards: usize, rate_mbps: u64) -> Result<()> {
         let libs = Libraries::find()?;
-        let infos: Vec<CardInfo> = (0..cards).map(|k| info(&CardId::new(k))).collect();
+        let infos: Vec<CardInfo> = (0..cards)
+            .map(|k| info(&CardId::new(k), rate_mbps))
+            .collect();
         build_tree(&self.path, &infos, Path::new("/sys"))
             .with_context(|| format!("can't build the device tree in {}", self.path.display()))?;
         for s in SUFFIXES {
@@ -184,7 +186,7 @@ impl Drop for Root {
     }
 }
 
-fn info(id: &CardId) -> CardInfo {
+fn info(id: &CardId, rate_mbps: u64) -> CardInfo {
     CardInfo {
         index: id.index as u32,
         name: format!("metaroce{}", id.index),
@@ -192,5 +194,6 @@ fn info(id: &CardId) -> CardInfo {
         mac: id.mac,
         ipv4: id.ipv4,
         mtu: 9000,
+        rate_mbps,
     }
 }

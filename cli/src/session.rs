@@ -71,7 +71,7 @@ impl Session {
         // SAFETY: a plain system call.
         unsafe { libc::prctl(libc::PR_SET_CHILD_SUBREAPER, 1) };
         let root = Root::temporary()?;
-        root.populate(a.cards as usize)?;
+        root.populate(a.cards as usize, a.rate * 1000)?;
         let dir = new_run()?;
         write_replay(&dir)?;
         let cfg = ServerConfig {
@@ -195,7 +195,7 @@ fn stop(c: &mut Child) -> Result<Option<ExitStatus>> {
 }
 
 /// Ends the processes that programs of the run left in the background: their cards go now.
-fn end_descendants() {
+pub fn end_descendants() {
     let begun = Instant::now();
     let mut signal = libc::SIGTERM;
     loop {

@@ -27,6 +27,7 @@ codes! {
         DESTROY_QP = 11, "Destroys QPN `id`; no DMA and no CQE afterwards";
         TEARDOWN = 12, "Admin page only: destroys all that PASID `id` owns";
         SET_GID = 13, "Admin page only: source addresses of one GID index";
+        REREG_MR = 14, "Replaces all of key `id` by the fields of REG_MR; the key stays, and no DMA through the old range afterwards";
     }
 }
 
@@ -80,7 +81,7 @@ layout! {
     }
 }
 layout! {
-    /// REG_MR. The page list holds 8-byte bus addresses, is 64-byte aligned and stays in place until DEREG_MR.
+    /// REG_MR and REREG_MR. The page list holds 8-byte bus addresses, is 64-byte aligned and stays in place until DEREG_MR.
     reg_mr: 1024 {
         pd: 96, 12, "Protection domain";
         access: 108, 4, "bit 0 local write, 1 remote write, 2 remote read, 3 remote atomic (as IBV_ACCESS_*)";

@@ -85,10 +85,17 @@ fn check_fields(p: &RxPkt, f: &[u8], at: usize, len: usize) {
             assert_eq!(p.rkey, be(&e[8..12]));
             assert_eq!(p.dlen, be(&e[12..16]));
         }
-        13 | 15..=18 => assert_eq!(p.aeth, be(&e[..4])),
+        13 | 15..=17 => assert_eq!(p.aeth, be(&e[..4])),
+        18 => {
+            assert_eq!(p.aeth, be(&e[..4]));
+            assert_eq!(p.va, be(&e[4..12]));
+        }
         19 | 20 => {
             assert_eq!(p.va, be(&e[..8]));
             assert_eq!(p.rkey, be(&e[8..12]));
+            assert_eq!(p.swap, be(&e[12..20]));
+            assert_eq!(p.cmp, be(&e[20..28]));
+            assert_eq!(p.dlen, 0);
         }
         _ => {}
     }

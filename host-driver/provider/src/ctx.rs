@@ -26,6 +26,8 @@ pub struct Caps {
     pub log_cq: u32,
     pub max_sge: u32,
     pub max_rd: u32,
+    /// Compare and swap, fetch and add.
+    pub atomics: bool,
 }
 
 pub struct Ctx {
@@ -35,6 +37,8 @@ pub struct Ctx {
     pub gids: Vec<[u8; 16]>,
     /// MTU of the Ethernet port in bytes.
     pub link_mtu: u32,
+    /// Rate of the Ethernet port in Mb/s.
+    pub link_mbps: u64,
     dead: AtomicBool,
     generation: u32,
     told_fork: AtomicBool,
@@ -73,6 +77,7 @@ pub struct Identity {
     pub guid: u64,
     pub gids: Vec<[u8; 16]>,
     pub link_mtu: u32,
+    pub link_mbps: u64,
 }
 
 impl Ctx {
@@ -102,10 +107,12 @@ impl Ctx {
                 log_cq: 0,
                 max_sge: 0,
                 max_rd: 0,
+                atomics: false,
             },
             guid: id.guid,
             gids: id.gids,
             link_mtu: id.link_mtu,
+            link_mbps: id.link_mbps,
             dead: AtomicBool::new(false),
             generation: GENERATION.load(Ordering::Relaxed),
             told_fork: AtomicBool::new(false),
@@ -175,6 +182,7 @@ impl Ctx {
             log_cq: read(admin::LOG_CQ)?,
             max_sge: read(admin::MAX_SGE)?,
             max_rd: read(admin::MAX_RD)?,
+            atomics: read(admin::FEATURES)? & admin::FEATURE_ATOMICS != 0,
         };
         Ok(())
     }

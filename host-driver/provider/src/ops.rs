@@ -1,7 +1,7 @@
 //! Every verbs operation: done on the card, or answered with EOPNOTSUPP and why. `docs/verbs.md` has the same table, and
 //! a test keeps the two equal.
 use crate::layout::Table;
-use crate::verbs::{ah, cq, device, event, mr, post, qp};
+use crate::verbs::{ah, cq, cq_ex, device, event, mr, pd, post, qp, qp_ex};
 
 pub enum Support {
     /// The function's address.
@@ -23,9 +23,9 @@ ops! {
     alloc_dm: no "no device memory";
     alloc_mw: no "no memory windows";
     alloc_null_mr: no "no null region";
-    alloc_parent_domain: no "no parent domains";
-    alloc_pd: card (mr::alloc_pd);
-    alloc_td: no "no thread domains";
+    alloc_parent_domain: card (pd::alloc_parent_domain);
+    alloc_pd: card (pd::alloc_pd);
+    alloc_td: card (pd::alloc_td);
     async_event: card (event::async_event);
     attach_counters_point_flow: no "no flow counters";
     attach_mcast: no "no multicast";
@@ -35,18 +35,18 @@ ops! {
     create_ah: card (ah::create_ah);
     create_counters: no "no verbs counters; the card's counters are in the metaroce tool";
     create_cq: card (cq::create_cq);
-    create_cq_ex: no "no extended CQs; use ibv_create_cq";
+    create_cq_ex: card (cq_ex::create_cq_ex);
     create_flow: no "no flow steering";
     create_flow_action_esp: no "no flow steering";
     create_qp: card (qp::create_qp);
-    create_qp_ex: no "no extended QPs; use ibv_create_qp";
+    create_qp_ex: card (qp_ex::create_qp_ex);
     create_rwq_ind_table: no "no receive-side scaling";
     create_srq: no "no shared receive queues";
     create_srq_ex: no "no shared receive queues";
     create_wq: no "no receive-side scaling";
     dealloc_mw: no "no memory windows";
-    dealloc_pd: card (mr::dealloc_pd);
-    dealloc_td: no "no thread domains";
+    dealloc_pd: card (pd::dealloc_pd);
+    dealloc_td: card (pd::dealloc_td);
     dereg_mr: card (mr::dereg_mr);
     destroy_ah: card (ah::destroy_ah);
     destroy_counters: no "no verbs counters";
@@ -89,7 +89,7 @@ ops! {
     reg_dmabuf_mr: no "no dma-buf: the simulator reaches process memory only";
     reg_mr: card (mr::reg_mr);
     req_notify_cq: card (cq::req_notify_cq);
-    rereg_mr: no "deregister and register again";
+    rereg_mr: card (mr::rereg_mr);
     resize_cq: no "create the CQ large enough";
     set_ece: no "no enhanced connection establishment";
     unimport_dm: no "objects are not shared between processes";

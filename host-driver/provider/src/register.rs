@@ -12,6 +12,8 @@ use std::sync::OnceLock;
 /// What we call in libibverbs.
 pub struct Library {
     pub table: &'static Table,
+    /// rdma-core's release, if the file's name tells.
+    pub release: Option<u32>,
     pub set_ops: unsafe extern "C" fn(*mut c_void, *const usize),
     pub init_and_alloc_context:
         unsafe extern "C" fn(*mut IbvDevice, c_int, usize, *mut c_void, u32) -> *mut c_void,
@@ -142,6 +144,7 @@ fn register() -> Result<(), String> {
         let table = layout::choose(suffix, &layout::probe(set_ops)).map_err(&refuse)?;
         let _ = LIBRARY.set(Library {
             table,
+            release: release(&file),
             set_ops,
             init_and_alloc_context: core::mem::transmute::<
                 *mut c_void,

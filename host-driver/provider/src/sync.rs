@@ -23,6 +23,12 @@ impl<T> Spin<T> {
     }
     #[inline]
     pub fn lock(&self) -> Guard<'_, T> {
+        self.hold();
+        Guard(self)
+    }
+    /// Takes the lock for longer than a function: until [`Spin::release`].
+    #[inline]
+    pub fn hold(&self) {
         let mut tries = 0u32;
         while self.held.swap(true, Ordering::Acquire) {
             while self.held.load(Ordering::Relaxed) {
@@ -35,7 +41,28 @@ impl<T> Spin<T> {
                 }
             }
         }
-        Guard(self)
+    }
+    /// What a held lock protects.
+    ///
+    /// # Safety
+    /// The caller holds the lock, and no other reference of this thread is in use.
+    #[inline]
+    #[allow(clippy::mut_from_ref)]
+    pub unsafe fn held(&self) -> &mut T {
+        // SAFETY: the contract above.
+        unsafe { &mut *self.value.get() }
+    }
+    /// # Safety
+    /// The caller holds the lock by [`Spin::hold`].
+    #[inline]
+    pub unsafe fn release(&self) {
+        self.held.store(false, Ordering::Release);
+    }
+}
+
+impl<T: Default> Default for Spin<T> {
+    fn default() -> Self {
+        Spin::new(T::default())
     }
 }
 
@@ -57,7 +84,8 @@ impl<T> DerefMut for Guard<'_, T> {
 impl<T> Drop for Guard<'_, T> {
     #[inline]
     fn drop(&mut self) {
-        self.0.held.store(false, Ordering::Release);
+        // SAFETY: the guard holds the lock.
+        unsafe { self.0.release() }
     }
 }
 

@@ -11,6 +11,9 @@ use std::path::Path;
 /// First uverbs number that we use.
 pub const FIRST_UVERBS: u32 = 100;
 
+/// Entries of a card's GID table (`cmd::set_gid::index` has 4 bits); those without a GID read zero, as the kernel shows it.
+pub const GIDS: usize = 16;
+
 /// What the tree says of one card.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct CardInfo {
@@ -24,6 +27,8 @@ pub struct CardInfo {
     pub ipv4: [u8; 4],
     /// MTU of the Ethernet port in bytes.
     pub mtu: u32,
+    /// Line rate.
+    pub rate_mbps: u64,
 }
 
 impl CardInfo {
@@ -133,17 +138,30 @@ fn add_card(root: &Path, card: &CardInfo) -> io::Result<()> {
         ("lid_mask_count", "0"),
         ("sm_sl", "0"),
         ("cap_mask", "0x04010000"),
-        ("rate", "100 Gb/sec (4X EDR)"),
+        (
+            "rate",
+            &format!("{} Gb/sec", card.rate_mbps as f64 / 1000.0),
+        ),
         ("pkeys/0", "0xffff"),
     ] {
         write(&port, name, value)?;
     }
     // Not a kernel file: the provider derives the path MTU from it.
     write(&port, "mtu", &card.mtu.to_string())?;
-    for (i, gid) in card.gids().iter().enumerate() {
-        write(&port, &format!("gids/{i}"), &gid_text(gid))?;
-        write(&port, &format!("gid_attrs/types/{i}"), "RoCE v2")?;
-        write(&port, &format!("gid_attrs/ndevs/{i}"), "lo")?;
+    let gids = card.gids();
+    for i in 0..GIDS {
+        let gid = gids.get(i);
+        write(
+            &port,
+            &format!("gids/{i}"),
+            &gid_text(gid.unwrap_or(&[0; 16])),
+        )?;
+        // The kernel's file cannot be read for an empty entry, which libibverbs takes for this type.
+        let kind = gid.map_or("IB/RoCE v1", |_| "RoCE v2");
+        write(&port, &format!("gid_attrs/types/{i}"), kind)?;
+        if gid.is_some() {
+            write(&port, &format!("gid_attrs/ndevs/{i}"), "lo")?;
+        }
     }
     // libibverbs and NCCL look for the device from the uverbs side as well.
     symlink(
@@ -186,6 +204,7 @@ mod tests {
             mac: [0x02, 0x4d, 0x52, 0, 0, 1 + index as u8],
             ipv4: [10, 0, 0, 1 + index as u8],
             mtu: 9000,
+            rate_mbps: 100_000,
         }
     }
 
@@ -221,7 +240,16 @@ mod tests {
             read("class/infiniband/metaroce1/ports/1/gid_attrs/types/2"),
             "RoCE v2\n"
         );
+        assert_eq!(
+            read("class/infiniband/metaroce0/ports/1/rate"),
+            "100 Gb/sec\n"
+        );
         assert!(tree.join("class/infiniband/mlx5_0").is_dir());
+        assert_eq!(
+            read("class/infiniband/metaroce1/ports/1/gids/15"),
+            "0000:0000:0000:0000:0000:0000:0000:0000\n"
+        );
+        assert_eq!(GIDS, 1 << metaroce_hdl_spec::cmd::set_gid::index.width);
         assert!(tree.join("class/infiniband_verbs/uverbs0").is_dir());
         assert!(
             !fs::symlink_metadata(tree.join("class/infiniband_verbs/abi_version"))

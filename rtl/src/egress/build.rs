@@ -108,7 +108,7 @@ packed_struct! {
         pub psn2: Bits<8>,
         pub psn1: Bits<8>,
         pub psn0: Bits<8>,
-        pub ext: Bits<160>,
+        pub ext: Bits<224>,
     }
 }
 
@@ -168,7 +168,7 @@ pub struct Builder<const L: usize> {
     csum: DFF<Bits<16>>,
     udp_len: DFF<Bits<16>>,
     ip_len: DFF<Bits<16>>,
-    ext: DFF<Bits<160>>,
+    ext: DFF<Bits<224>>,
     n: DFF<Bits<13>>,
     m: DFF<FrameMeta>,
     om: DFF<FrameMeta>,
@@ -179,6 +179,8 @@ pub struct Builder<const L: usize> {
     sw_rkey: Bswap<32, 4>,
     sw_dlen: Bswap<32, 4>,
     sw_aeth: Bswap<32, 4>,
+    sw_imm: Bswap<32, 4>,
+    sw_swap: Bswap<64, 8>,
     k: WordGeo<L>,
     d: Signal<Local, TxDesc>,
     a: Signal<Local, AckCmd>,
@@ -222,8 +224,8 @@ pub struct Builder<const L: usize> {
     ethv_b: Signal<Local, Bits<144>>,
     ip4_b: Signal<Local, Bits<160>>,
     ip6_b: Signal<Local, Bits<320>>,
-    l4_b: Signal<Local, Bits<320>>,
-    l3: Signal<Local, Bits<640>>,
+    l4_b: Signal<Local, Bits<384>>,
+    l3: Signal<Local, Bits<704>>,
 }
 
 impl<const L: usize> Logic for Builder<L> {
@@ -257,6 +259,8 @@ impl<const L: usize> Logic for Builder<L> {
         self.sw_va.x.next = self.it.q.val().va;
         self.sw_rkey.x.next = self.it.q.val().rkey;
         self.sw_dlen.x.next = self.it.q.val().dlen;
+        self.sw_imm.x.next = self.it.q.val().imm;
+        self.sw_swap.x.next = self.it.q.val().swap;
         self.aeth.next = self.it.q.val().aeth;
         self.sw_aeth.x.next = self.aeth.val();
         self.opc.next = self.it.q.val().opcode;
@@ -424,19 +428,29 @@ impl<const L: usize> Logic for Builder<L> {
                 self.m.d.next.hl = self.info.q.val().hl;
                 self.ext.d.next = 0.into();
                 if self.info.q.val().reth {
-                    self.ext.d.next = (bit_cast::<160, 64>(self.sw_va.y.val())
-                        | (bit_cast::<160, 32>(self.sw_rkey.y.val()) << 64))
-                        | (bit_cast::<160, 32>(self.sw_dlen.y.val()) << 96);
+                    self.ext.d.next = (bit_cast::<224, 64>(self.sw_va.y.val())
+                        | (bit_cast::<224, 32>(self.sw_rkey.y.val()) << 64))
+                        | (bit_cast::<224, 32>(self.sw_dlen.y.val()) << 96);
                     if self.info.q.val().imm {
-                        self.ext.d.next = ((bit_cast::<160, 64>(self.sw_va.y.val())
-                            | (bit_cast::<160, 32>(self.sw_rkey.y.val()) << 64))
-                            | (bit_cast::<160, 32>(self.sw_dlen.y.val()) << 96))
-                            | (bit_cast::<160, 32>(self.it.q.val().imm) << 128);
+                        self.ext.d.next = ((bit_cast::<224, 64>(self.sw_va.y.val())
+                            | (bit_cast::<224, 32>(self.sw_rkey.y.val()) << 64))
+                            | (bit_cast::<224, 32>(self.sw_dlen.y.val()) << 96))
+                            | (bit_cast::<224, 32>(self.it.q.val().imm) << 128);
                     }
+                } else if self.info.q.val().atomic {
+                    // address, rkey, swap or add, compare (its high half travels as dlen)
+                    self.ext.d.next = ((bit_cast::<224, 64>(self.sw_va.y.val())
+                        | (bit_cast::<224, 32>(self.sw_rkey.y.val()) << 64))
+                        | (bit_cast::<224, 64>(self.sw_swap.y.val()) << 96))
+                        | ((bit_cast::<224, 32>(self.sw_dlen.y.val()) << 160)
+                            | (bit_cast::<224, 32>(self.sw_imm.y.val()) << 192));
+                } else if self.info.q.val().atack {
+                    self.ext.d.next = bit_cast::<224, 32>(self.sw_aeth.y.val())
+                        | (bit_cast::<224, 64>(self.sw_va.y.val()) << 32);
                 } else if self.info.q.val().aeth {
-                    self.ext.d.next = bit_cast::<160, 32>(self.sw_aeth.y.val());
+                    self.ext.d.next = bit_cast::<224, 32>(self.sw_aeth.y.val());
                 } else if self.info.q.val().imm {
-                    self.ext.d.next = bit_cast::<160, 32>(self.it.q.val().imm);
+                    self.ext.d.next = bit_cast::<224, 32>(self.it.q.val().imm);
                 }
                 self.st.d.next = St::Sum;
             }
@@ -479,18 +493,18 @@ impl<const L: usize> Logic for Builder<L> {
             St::Emit => {
                 if !self.ov.q.val() | self.f_ready.val() {
                     if self.it.q.val().ip6 {
-                        self.l3.next = bit_cast::<640, 320>(self.ip6_b.val())
-                            | (bit_cast::<640, 320>(self.l4_b.val()) << 320);
+                        self.l3.next = bit_cast::<704, 320>(self.ip6_b.val())
+                            | (bit_cast::<704, 384>(self.l4_b.val()) << 320);
                     } else {
-                        self.l3.next = bit_cast::<640, 160>(self.ip4_b.val())
-                            | (bit_cast::<640, 320>(self.l4_b.val()) << 160);
+                        self.l3.next = bit_cast::<704, 160>(self.ip4_b.val())
+                            | (bit_cast::<704, 384>(self.l4_b.val()) << 160);
                     }
                     if self.it.q.val().vlan {
                         self.hdr.d.next = bit_cast::<1024, 144>(self.ethv_b.val())
-                            | (bit_cast::<1024, 640>(self.l3.val()) << 144);
+                            | (bit_cast::<1024, 704>(self.l3.val()) << 144);
                     } else {
                         self.hdr.d.next = bit_cast::<1024, 112>(self.eth_b.val())
-                            | (bit_cast::<1024, 640>(self.l3.val()) << 112);
+                            | (bit_cast::<1024, 704>(self.l3.val()) << 112);
                     }
                     self.om.d.next = self.m.q.val();
                     self.ov.d.next = true;

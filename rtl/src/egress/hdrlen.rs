@@ -14,6 +14,9 @@ packed_struct! {
         pub aeth: bool,
         /// ImmDt or IETH.
         pub imm: bool,
+        /// AtomicETH, AtomicAckETH (behind an AETH).
+        pub atomic: bool,
+        pub atack: bool,
         /// CNP: sixteen zero bytes, and BECN set.
         pub cnp: bool,
         /// Bytes of the extension headers.
@@ -35,6 +38,8 @@ pub struct HdrLen {
     aeth: Signal<Local, bool>,
     imm: Signal<Local, bool>,
     cnp: Signal<Local, bool>,
+    atomic: Signal<Local, bool>,
+    atack: Signal<Local, bool>,
     ext: Signal<Local, Bits<8>>,
     base: Signal<Local, Bits<8>>,
     hl: Signal<Local, Bits<8>>,
@@ -48,6 +53,8 @@ impl Logic for HdrLen {
         self.aeth.next = false;
         self.imm.next = false;
         self.cnp.next = self.opcode.val() == 129;
+        self.atomic.next = false;
+        self.atack.next = false;
         match self.op5.val().index() {
             3 => self.imm.next = true,
             5 => self.imm.next = true,
@@ -63,12 +70,22 @@ impl Logic for HdrLen {
             15 => self.aeth.next = true,
             16 => self.aeth.next = true,
             17 => self.aeth.next = true,
+            18 => {
+                self.aeth.next = true;
+                self.atack.next = true;
+            }
+            19 => self.atomic.next = true,
+            20 => self.atomic.next = true,
             22 => self.imm.next = true,
             23 => self.imm.next = true,
             _ => {}
         }
         self.ext.next = 0.into();
-        if self.reth.val() & self.imm.val() {
+        if self.atomic.val() {
+            self.ext.next = 28.into();
+        } else if self.atack.val() {
+            self.ext.next = 12.into();
+        } else if self.reth.val() & self.imm.val() {
             self.ext.next = 20.into();
         } else if self.reth.val() | self.cnp.val() {
             self.ext.next = 16.into();
@@ -87,6 +104,8 @@ impl Logic for HdrLen {
         self.info.next.reth = self.reth.val();
         self.info.next.aeth = self.aeth.val();
         self.info.next.imm = self.imm.val();
+        self.info.next.atomic = self.atomic.val();
+        self.info.next.atack = self.atack.val();
         self.info.next.cnp = self.cnp.val();
         self.info.next.ext = self.ext.val();
         self.info.next.hl = self.hl.val();

@@ -484,7 +484,7 @@ packed_struct! {
 }
 
 packed_struct! {
-    /// REG_MR. The page list holds 8-byte bus addresses, is 64-byte aligned and stays in place until DEREG_MR.
+    /// REG_MR and REREG_MR. The page list holds 8-byte bus addresses, is 64-byte aligned and stays in place until DEREG_MR.
     /// 1024 bits.
     pub struct RegMr {
         pub rsv0: Bits<96>,

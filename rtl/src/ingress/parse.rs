@@ -126,6 +126,9 @@ pub struct Parser {
     rkey_sw: Swap<32, 4>,
     dlen_sw: Swap<32, 4>,
     aeth_sw: Swap<32, 4>,
+    orig_sw: Swap<64, 8>,
+    swap_sw: Swap<64, 8>,
+    cmp_sw: Swap<64, 8>,
     c_vlan: Constant<Bits<16>>,
     c_v4: Constant<Bits<16>>,
     c_v6: Constant<Bits<16>>,
@@ -240,6 +243,9 @@ impl Parser {
             rkey_sw: Default::default(),
             dlen_sw: Default::default(),
             aeth_sw: Default::default(),
+            orig_sw: Default::default(),
+            swap_sw: Default::default(),
+            cmp_sw: Default::default(),
             // as they lie in the frame, first byte low
             c_vlan: Constant::new(0x0081u64.into()),
             c_v4: Constant::new(0x0008u64.into()),
@@ -450,6 +456,18 @@ impl Logic for Parser {
         self.pk.next.rkey = self.rkey_sw.y.val();
         self.pk.next.dlen = self.dlen_sw.y.val();
         self.pk.next.aeth = self.aeth_sw.y.val();
+        // AtomicAckETH behind the AETH; operands of an AtomicETH, which has no DMALen
+        self.orig_sw.x.next = self.l4.q.val().get_bits::<64>(192);
+        self.swap_sw.x.next = self.l4.q.val().get_bits::<64>(256);
+        self.cmp_sw.x.next = self.l4.q.val().get_bits::<64>(320);
+        self.pk.next.swap = self.swap_sw.y.val();
+        self.pk.next.cmp = self.cmp_sw.y.val();
+        if self.cls.q.val() == 9 {
+            self.pk.next.va = self.orig_sw.y.val();
+        }
+        if self.cls.q.val() == 10 {
+            self.pk.next.dlen = 0.into();
+        }
         self.pk.next.imm = self.l4.q.val().get_bits::<32>(160);
         if self.imm_at.q.val() == 1 {
             self.pk.next.imm = self.l4.q.val().get_bits::<32>(224);

@@ -40,6 +40,8 @@ packed_struct! {
         pub dlen: Bits<32>,
         pub imm: Bits<32>,
         pub aeth: Bits<32>,
+        /// Swap or add operand of an atomic.
+        pub swap: Bits<64>,
         pub resp: bool,
         pub resp_end: bool,
         pub stamp: Bits<48>,
@@ -303,6 +305,7 @@ impl<
         self.nd.next.rkey = self.c.q.val().rkey;
         self.nd.next.dlen = self.c.q.val().dlen;
         self.nd.next.imm = self.c.q.val().imm;
+        self.nd.next.swap = self.c.q.val().seg_va;
         self.nd.next.aeth = self.c.q.val().aeth;
         self.nd.next.resp = self.c.q.val().resp;
         self.nd.next.resp_end = self.c.q.val().resp_end;

@@ -2,7 +2,7 @@
 use super::model::*;
 use super::world::World;
 use metaroce_protocol::{
-    ext::{Aeth, Ext, Reth},
+    ext::{Aeth, AtomicEth, Ext, Reth},
     frame::{Frame, FrameRepr},
     ip::IpRepr,
     opcode::Opcode,
@@ -124,8 +124,6 @@ impl World {
                 "rc_send_mig0",
                 "invariant_bth4_becn",
                 "invariant_bth4_resv6",
-                "rc_cmp_swap",
-                "rc_fetch_add_unaligned",
             ];
             if name.starts_with("neg_") || skip.contains(&name.as_str()) {
                 continue;
@@ -151,7 +149,17 @@ impl World {
                 w.kinds[1] += (op == 0x11 && aeth >> 29 == 3) as u64;
                 continue;
             }
-            let reth = p.ext.reth.unwrap_or_default();
+            let mut reth = p.ext.reth.unwrap_or_default();
+            let mut imm = p.ext.imm.map_or(0, |x| u32::from_le_bytes(x) as u64);
+            let atomic = p.ext.atomic.unwrap_or_default();
+            if p.ext.atomic.is_some() {
+                (reth.va, reth.rkey) = (atomic.va, atomic.rkey);
+                reth.dma_len = (atomic.compare >> 32) as u32;
+                imm = atomic.compare & 0xFFFF_FFFF;
+            }
+            if let Some(v) = p.ext.atomic_ack {
+                reth.va = v;
+            }
             let body = v.payload();
             for (i, b) in body.iter().enumerate() {
                 w.mem.insert((mr.pasid, mr.bus(at + i as u64)), *b);
@@ -170,10 +178,14 @@ impl World {
                 va: reth.va.into(),
                 rkey: (reth.rkey as u64).into(),
                 dlen: (reth.dma_len as u64).into(),
-                imm: p.ext.imm.map_or(0, |x| u32::from_le_bytes(x) as u64).into(),
+                imm: imm.into(),
                 aeth: aeth.into(),
                 stamp: 7.into(),
-                seg_va: at.into(),
+                seg_va: if p.ext.atomic.is_some() {
+                    atomic.swap_add.into()
+                } else {
+                    at.into()
+                },
                 seg_len: (body.len() as u64).into(),
                 ..Default::default()
             });
@@ -238,7 +250,7 @@ impl World {
         };
         let len = match self.plan.len {
             Some(n) => n,
-            None if op == 12 => 0,
+            None if matches!(op, 12 | 18..=20) => 0,
             None => match rng.below(6) {
                 0 => 0,
                 1 => rng.below(9) as usize,
@@ -260,6 +272,7 @@ impl World {
             rng.below(1 << 24) as u32,
         );
         let stamp = 1000 + k as u64;
+        let swap = rng.next();
         let mut p = PacketRepr::new(Opcode(op), c.dqpn, Psn::new(psn));
         p.se = rng.p(0.3);
         p.ack_req = rng.p(0.5);
@@ -270,7 +283,14 @@ impl World {
                 rkey,
                 dma_len: dlen,
             }),
-            aeth: [13, 15, 16].contains(&op5).then_some(Aeth {
+            atomic: [19, 20].contains(&op5).then_some(AtomicEth {
+                va,
+                rkey,
+                swap_add: swap,
+                compare: (dlen as u64) << 32 | imm as u64,
+            }),
+            atomic_ack: (op5 == 18).then_some(va),
+            aeth: [13, 15, 16, 18].contains(&op5).then_some(Aeth {
                 syndrome: Syndrome::from_byte(syn),
                 msn: Msn::new(msn),
             }),
@@ -278,7 +298,7 @@ impl World {
             ieth: [22, 23].contains(&op5).then_some(imm.swap_bytes()),
             ..Default::default()
         };
-        let resp = (13..=16).contains(&op5);
+        let resp = [13, 14, 15, 16, 18].contains(&op5);
         let base = TxCmd {
             qp: (qp as u64).into(),
             opcode: (op as u64).into(),
@@ -294,7 +314,7 @@ impl World {
             imm: (imm as u64).into(),
             aeth: ((syn as u64) << 24 | msn as u64).into(),
             resp,
-            resp_end: op5 == 15 || op5 == 16,
+            resp_end: [15, 16, 18].contains(&op5),
             stamp: stamp.into(),
             ..Default::default()
         };
@@ -329,7 +349,10 @@ impl World {
             left -= n;
         }
         // now and then a packet ends with an empty segment
-        if segs.is_empty() || rng.p(0.1) {
+        if op5 == 19 || op5 == 20 {
+            // the operand travels where an address would
+            segs.push((0, swap, 0));
+        } else if segs.is_empty() || rng.p(0.1) {
             segs.push((0, 0, 0));
         }
         for (i, (mr, at, n)) in segs.iter().enumerate() {

@@ -45,6 +45,7 @@ fn check(attr: &IbvAhAttr, gids: &[[u8; 16]]) -> Result<Path, Errno> {
     if attr.is_global == 0
         || attr.port_num != 1
         || gid == [0; 16]
+        || *source == [0; 16]
         || is_mapped(&gid) != is_mapped(source)
     {
         return Err(libc::EINVAL);
@@ -168,6 +169,11 @@ mod tests {
             "families differ"
         );
         assert_eq!(check(&attr(v4, 2), &gids), Err(libc::EINVAL), "no such GID");
+        assert_eq!(
+            check(&attr(v6, 1), &[v6, [0; 16]]),
+            Err(libc::EINVAL),
+            "an empty entry"
+        );
         assert_eq!(
             check(
                 &IbvAhAttr {

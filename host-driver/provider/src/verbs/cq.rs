@@ -2,13 +2,14 @@
 use super::event::{both_ends, is_fifo, purge, valid, wait};
 use super::fail;
 use super::qp::Qp;
-use crate::abi::{self, IbvCompChannel, IbvContext, IbvCq, IbvWc, VERBS_CQ_BYTES};
-use crate::card::Dma;
+use crate::abi::ex::IbvCqEx;
+use crate::abi::{self, IbvCompChannel, IbvContext, IbvCq, IbvWc};
+use crate::card::{Dma, Errno};
 use crate::ctx::Ctx;
 use crate::say;
 use crate::sync::Spin;
+use core::cell::UnsafeCell;
 use core::ffi::{c_int, c_void};
-use core::mem::size_of;
 use metaroce_hdl_spec::{cmd, cqe, regs, wqe};
 use std::os::fd::{AsRawFd, OwnedFd};
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -34,20 +35,21 @@ const CI_MASK: u32 = 0xff_ffff;
 
 #[repr(C)]
 pub struct Cq {
-    ibv: IbvCq,
-    /// `struct verbs_cq` is larger than `struct ibv_cq`.
-    room: [u8; VERBS_CQ_BYTES - size_of::<IbvCq>()],
-    ctx: Arc<Ctx>,
+    /// `struct verbs_cq`. Its functions are there if the program asked for an extended CQ.
+    pub ex: IbvCqEx,
+    pub ctx: Arc<Ctx>,
     cqn: u32,
     log: u32,
     ring: Dma,
-    state: Spin<State>,
+    pub state: Spin<State>,
+    /// What the extended polling functions look at, under the lock.
+    pub current: UnsafeCell<Completion>,
     channel: Option<OwnedFd>,
     pub comp_events: AtomicU32,
     pub async_events: AtomicU32,
 }
 
-struct State {
+pub struct State {
     /// Consumer index, modulo 2^24.
     ci: u32,
     /// The last one that the card knows.
@@ -66,7 +68,7 @@ impl Cq {
     /// Puts an event into the channel. False = it is full, try again.
     pub fn notify(&self) -> bool {
         let Some(fd) = &self.channel else { return true };
-        let event = &self.ibv as *const IbvCq as u64;
+        let event = &self.ex.base as *const IbvCq as u64;
         // SAFETY: eight bytes of ours; the pipe does not block.
         unsafe { libc::write(fd.as_raw_fd(), &event as *const u64 as *const c_void, 8) == 8 }
     }
@@ -83,7 +85,7 @@ impl Cq {
 
     /// Tells the card what has been consumed, once per quarter ring: the ring is larger than what was asked for by that
     /// much, so a CQ that the program sized right never looks full to the card.
-    fn give_back(&self, s: &mut State) {
+    pub fn give_back(&self, s: &mut State) {
         let behind = s.ci.wrapping_sub(s.told) & CI_MASK;
         if behind >= 1 << (self.log - 2) {
             s.told = s.ci;
@@ -115,13 +117,13 @@ impl Cq {
         }
     }
 
-    fn poll(&self, out: &mut [IbvWc]) -> usize {
-        let mut s = self.state.lock();
-        let mut n = 0;
-        while n < out.len() && valid(self.ring.ptr, self.log, s.ci) {
+    /// The next completion and its wr_id.
+    #[inline]
+    pub fn next(&self, s: &mut State) -> Option<(Completion, u64)> {
+        while valid(self.ring.ptr, self.log, s.ci) {
             let e = self.entry(s.ci);
             // SAFETY: a complete entry: `valid` has acquired it.
-            let words = unsafe { [*e, *e.add(1), *e.add(2)] };
+            let words = unsafe { [*e, *e.add(1), *e.add(2), *e.add(3)] };
             s.ci = (s.ci + 1) & CI_MASK;
             let c = Completion::from(words);
             if c.qpn == NO_QP {
@@ -136,22 +138,41 @@ impl Cq {
             if qp.ibv().qp_num != c.qpn {
                 continue;
             }
+            s.empty = 0;
             let wr_id = qp.complete(c.is_recv, c.index);
+            return Some((c, wr_id));
+        }
+        None
+    }
+
+    fn poll(&self, out: &mut [IbvWc]) -> usize {
+        let mut s = self.state.lock();
+        let mut n = 0;
+        while n < out.len() {
+            let Some((c, wr_id)) = self.next(&mut s) else {
+                break;
+            };
             c.fill(wr_id, &mut out[n]);
             n += 1;
         }
         if n > 0 {
-            s.empty = 0;
             self.give_back(&mut s);
             return n;
         }
+        drop(s);
+        self.nothing(out)
+    }
+
+    /// Nothing was there: the flush of a dead card, or a pause that grows with the number of empty polls.
+    pub fn nothing(&self, out: &mut [IbvWc]) -> usize {
         if !self.ctx.usable() {
-            drop(s);
             return self.flush(out);
         }
-        s.empty = s.empty.saturating_add(1);
-        let empty = s.empty;
-        drop(s);
+        let empty = {
+            let mut s = self.state.lock();
+            s.empty = s.empty.saturating_add(1);
+            s.empty
+        };
         if empty > EMPTY_SLEEP {
             std::thread::sleep(SLEEP);
         } else if empty > EMPTY_YIELD {
@@ -177,7 +198,7 @@ impl Cq {
             }
             // SAFETY: slots are cleared under the tables' mutex before a QP goes.
             let qp = unsafe { &*qp };
-            let this = &self.ibv as *const IbvCq;
+            let this = &self.ex.base as *const IbvCq;
             while n < out.len() {
                 let sent = core::ptr::eq(qp.ibv().send_cq, this)
                     .then(|| qp.flush_send())
@@ -205,24 +226,26 @@ impl Cq {
 }
 
 /// The fields of a CQE.
-#[derive(Debug, PartialEq, Eq)]
-struct Completion {
-    qpn: u32,
-    opcode: u8,
-    index: u16,
-    status: u8,
-    is_recv: bool,
-    wc_flags: u32,
-    length: u32,
-    imm: u32,
-    src_qp: u32,
-    vendor: u8,
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Completion {
+    pub qpn: u32,
+    pub opcode: u8,
+    pub index: u16,
+    pub status: u8,
+    pub is_recv: bool,
+    pub wc_flags: u32,
+    pub length: u32,
+    pub imm: u32,
+    pub src_qp: u32,
+    pub vendor: u8,
+    /// Card time in ns.
+    pub stamp: u64,
 }
 
-impl From<[u64; 3]> for Completion {
+impl From<[u64; 4]> for Completion {
     /// Positions are those of `cqe::cqe`; a test compares.
     #[inline]
-    fn from([a, b, c]: [u64; 3]) -> Self {
+    fn from([a, b, c, d]: [u64; 4]) -> Self {
         let flag = |bit: u32, value: u32| if a >> bit & 1 != 0 { value } else { 0 };
         Completion {
             qpn: a as u32 & CI_MASK,
@@ -237,21 +260,28 @@ impl From<[u64; 3]> for Completion {
             imm: (b >> 32) as u32,
             src_qp: c as u32 & CI_MASK,
             vendor: (c >> 24) as u8,
+            stamp: d,
         }
     }
 }
 
 impl Completion {
+    /// `ibv_wc_opcode`.
+    #[inline]
+    pub fn opcode(&self) -> c_int {
+        if self.is_recv {
+            recv_opcode(self.opcode)
+        } else {
+            send_opcode(self.opcode)
+        }
+    }
+
     #[inline]
     fn fill(&self, wr_id: u64, wc: &mut IbvWc) {
         *wc = IbvWc {
             wr_id,
             status: self.status as c_int,
-            opcode: if self.is_recv {
-                recv_opcode(self.opcode)
-            } else {
-                send_opcode(self.opcode)
-            },
+            opcode: self.opcode(),
             vendor_err: self.vendor as u32,
             byte_len: self.length,
             imm: self.imm,
@@ -296,26 +326,41 @@ pub unsafe extern "C" fn create_cq(
     channel: *mut IbvCompChannel,
     comp_vector: c_int,
 ) -> *mut IbvCq {
-    // SAFETY: libibverbs passes a context of ours and a channel or NULL.
-    let (ctx, channel_fd) = unsafe { (Ctx::share(context), channel.as_ref().map(|c| c.fd)) };
-    if cqe < 1 || cqe as u32 > MAX_CQE || comp_vector != 0 {
+    let Ok(cqe) = u32::try_from(cqe) else {
         return fail(libc::EINVAL);
+    };
+    // SAFETY: libibverbs passes a context of ours and a channel or NULL.
+    match unsafe { make(context, cqe, channel, comp_vector as u32) } {
+        Ok(cq) => cq as *mut IbvCq,
+        Err(e) => fail(e),
+    }
+}
+
+/// A new CQ without extended functions.
+///
+/// # Safety
+/// `context` must be one of ours; `channel` a channel or NULL.
+pub unsafe fn make(
+    context: *mut IbvContext,
+    cqe: u32,
+    channel: *mut IbvCompChannel,
+    comp_vector: u32,
+) -> Result<*mut Cq, Errno> {
+    // SAFETY: the contract above.
+    let (ctx, channel_fd) = unsafe { (Ctx::share(context), channel.as_ref().map(|c| c.fd)) };
+    if !(1..=MAX_CQE).contains(&cqe) || comp_vector != 0 {
+        return Err(libc::EINVAL);
     }
     let channel_fd = match channel_fd {
         Some(fd) if !is_fifo(fd) => {
             say("completion channels need the launch shim: start the program with 'metaroce run'");
-            return fail(libc::EOPNOTSUPP);
+            return Err(libc::EOPNOTSUPP);
         }
-        Some(fd) => match both_ends(fd) {
-            Ok(f) => Some(f),
-            Err(e) => return fail(e.raw_os_error().unwrap_or(libc::EIO)),
-        },
+        Some(fd) => Some(both_ends(fd).map_err(|e| e.raw_os_error().unwrap_or(libc::EIO))?),
         None => None,
     };
-    let log = ring_log(cqe as u32);
-    let Some(ring) = ctx.card.alloc((64usize << log).max(4096)) else {
-        return fail(libc::ENOMEM);
-    };
+    let log = ring_log(cqe);
+    let ring = (ctx.card.alloc((64usize << log).max(4096))).ok_or(libc::ENOMEM)?;
     let made = ctx.command(cmd::op::CREATE_CQ, 0, |c| {
         cmd::create_cq::log.put(c, log as u64);
         cmd::create_cq::base.put(c, ring.bus);
@@ -324,14 +369,13 @@ pub unsafe extern "C" fn create_cq(
         Ok(r) => r.id(),
         Err(e) => {
             ctx.card.free(ring);
-            return fail(e);
+            return Err(e);
         }
     };
     // SAFETY: an all-zero C structure; mutex and condition are initialised below.
-    let ibv = unsafe { core::mem::zeroed::<IbvCq>() };
+    let ex = unsafe { core::mem::zeroed::<IbvCqEx>() };
     let cq = Box::into_raw(Box::new(Cq {
-        ibv,
-        room: [0; VERBS_CQ_BYTES - size_of::<IbvCq>()],
+        ex,
         ctx: ctx.clone(),
         cqn,
         log,
@@ -341,13 +385,14 @@ pub unsafe extern "C" fn create_cq(
             told: 0,
             empty: 0,
         }),
+        current: UnsafeCell::new(Completion::default()),
         channel: channel_fd,
         comp_events: AtomicU32::new(0),
         async_events: AtomicU32::new(0),
     }));
     // SAFETY: just made; nobody else has it yet.
     unsafe {
-        let c = &mut (*cq).ibv;
+        let c = &mut (*cq).ex.base;
         c.context = context;
         c.channel = channel;
         c.handle = cqn;
@@ -356,7 +401,7 @@ pub unsafe extern "C" fn create_cq(
         libc::pthread_cond_init(&mut c.cond, core::ptr::null());
     }
     ctx.tables.lock().unwrap().cqs.insert(cqn, cq);
-    cq as *mut IbvCq
+    Ok(cq)
 }
 
 pub unsafe extern "C" fn destroy_cq(cq: *mut IbvCq) -> c_int {
@@ -383,12 +428,12 @@ pub unsafe extern "C" fn destroy_cq(cq: *mut IbvCq) -> c_int {
             purge(fd, 8, cq as u64);
         }
         purge(&ctx.async_write, 16, cq as u64);
-        let (mutex, cond) = (&raw mut c.ibv.mutex, &raw mut c.ibv.cond);
+        let (mutex, cond) = (&raw mut c.ex.base.mutex, &raw mut c.ex.base.cond);
         // SAFETY: initialised at creation; the counters are read volatile because other threads change them.
         unsafe {
             wait(mutex, cond, || {
-                let done = (&raw const (*cq).ibv.comp_events_completed).read_volatile();
-                let done_async = (&raw const (*cq).ibv.async_events_completed).read_volatile();
+                let done = (&raw const (*cq).ex.base.comp_events_completed).read_volatile();
+                let done_async = (&raw const (*cq).ex.base.async_events_completed).read_volatile();
                 done == (*cq).comp_events.load(Ordering::Relaxed)
                     && done_async == (*cq).async_events.load(Ordering::Relaxed)
             });
@@ -469,11 +514,13 @@ mod tests {
             (cqe::cqe::imm, 0x1122_3344),
             (cqe::cqe::src_qp, 0x654321),
             (cqe::cqe::vendor, 0x77),
+            (cqe::cqe::timestamp, 0x0123_4567_89ab_cdef),
         ] {
             f.put(&mut b, v);
         }
-        let words =
-            |b: &[u8; 64]| [0, 8, 16].map(|i| u64::from_le_bytes(b[i..i + 8].try_into().unwrap()));
+        let words = |b: &[u8; 64]| {
+            [0, 8, 16, 24].map(|i| u64::from_le_bytes(b[i..i + 8].try_into().unwrap()))
+        };
         let full = Completion::from(words(&b));
         assert_eq!(
             full,
@@ -488,6 +535,7 @@ mod tests {
                 imm: 0x1122_3344,
                 src_qp: 0x654321,
                 vendor: 0x77,
+                stamp: 0x0123_4567_89ab_cdef,
             }
         );
         // Immediate data keeps its bytes.

@@ -1,11 +1,12 @@
 //! Devices, contexts, and what the device says of itself.
 use super::{cq, event, mr, size};
+use crate::abi::ex::IbvDeviceAttrEx;
 use crate::abi::*;
 use crate::card::sim::SimCard;
 use crate::ctx::{Ctx, Identity};
 use crate::register::library;
 use crate::say;
-use crate::tree::FIRST_UVERBS;
+use crate::tree::{FIRST_UVERBS, GIDS};
 use core::ffi::{c_char, c_int, c_void, CStr};
 use core::mem::size_of;
 use std::path::Path;
@@ -23,6 +24,26 @@ const MTU_4096: c_int = 5;
 /// Largest IPv6 RoCE header with the MetaRoCE extensions: IP 40, UDP 8, BTH 12, MRTH 16, tag 8, RETH 16, immediate 4,
 /// pad 3 and ICRC 4.
 const HEADERS: u32 = 111;
+
+/// Rates that verbs can name: Mb/s, lanes (`active_width`: 1, 2 = 4, 16 = 2) and the rate of a lane (`active_speed`).
+const RATES: [(u64, u8, u8); 9] = [
+    (2_500, 1, 1),
+    (5_000, 1, 2),
+    (10_000, 1, 4),
+    (14_000, 1, 16),
+    (20_000, 2, 2),
+    (25_000, 1, 32),
+    (40_000, 2, 4),
+    (50_000, 16, 32),
+    (100_000, 2, 32),
+];
+
+/// Width and speed of a port: the largest nameable rate that it has; the smallest for what is slower than that.
+fn width_and_speed(mbps: u64) -> (u8, u8) {
+    let r = RATES.iter().rev().find(|r| r.0 <= mbps);
+    let &(_, width, speed) = r.unwrap_or(&RATES[0]);
+    (width, speed)
+}
 
 /// `ibv_mtu` (1 = 256 .. 5 = 4096): the largest payload that fits the Ethernet MTU with the largest headers.
 pub fn active_mtu(link: u32) -> c_int {
@@ -63,14 +84,18 @@ fn identity(device: &Path) -> Identity {
     let guid = hex(&read("node_guid"))
         .try_into()
         .map_or(0, u64::from_be_bytes);
-    let gids = (0..16)
+    let gids = (0..GIDS)
         .map_while(|i| hex(&read(&format!("ports/1/gids/{i}"))).try_into().ok())
         .collect();
     let link_mtu = read("ports/1/mtu").trim().parse().unwrap_or(1500);
+    // As the kernel writes it: "100 Gb/sec (4X EDR)".
+    let rate = read("ports/1/rate");
+    let gbps = rate.split(' ').next().and_then(|r| r.parse::<f64>().ok());
     Identity {
         guid,
         gids,
         link_mtu,
+        link_mbps: gbps.map_or(0, |g| (g * 1000.0) as u64),
     }
 }
 
@@ -177,17 +202,27 @@ pub unsafe extern "C" fn query_device_ex(
     if attr_size < size_of::<IbvDeviceAttr>() {
         return libc::EOPNOTSUPP;
     }
-    let ctx = unsafe { Ctx::of(context) };
-    let base = device_attr(ctx);
-    // SAFETY: `attr_size` bytes of the program's.
+    let all = device_attr_ex(unsafe { Ctx::of(context) });
+    let known = attr_size.min(size_of::<IbvDeviceAttrEx>());
+    // SAFETY: `attr_size` bytes of the program's, which may be older or newer than this build.
     unsafe {
         core::ptr::write_bytes(attr as *mut u8, 0, attr_size);
-        *(attr as *mut IbvDeviceAttr) = base;
-        if attr_size >= DEVICE_ATTR_EX_PORTS + 4 {
-            *((attr as *mut u8).add(DEVICE_ATTR_EX_PORTS) as *mut u32) = 1;
-        }
+        core::ptr::copy_nonoverlapping(&all as *const _ as *const u8, attr as *mut u8, known);
     }
     0
+}
+
+fn device_attr_ex(ctx: &Ctx) -> IbvDeviceAttrEx {
+    // SAFETY: plain numbers, for which zero is "none": no paging, TSO, RSS, pacing, tag matching, moderation, device
+    // memory and PCIe atomics.
+    let mut a: IbvDeviceAttrEx = unsafe { core::mem::zeroed() };
+    a.base = device_attr(ctx);
+    // Completion timestamps are card time: 64 bits of nanoseconds.
+    a.completion_timestamp_mask = u64::MAX;
+    a.hca_core_clock = 1_000_000;
+    a.device_cap_flags_ex = a.base.device_cap_flags as u64;
+    a.phys_port_cnt_ex = a.base.phys_port_cnt as u32;
+    a
 }
 
 fn device_attr(ctx: &Ctx) -> IbvDeviceAttr {
@@ -222,6 +257,8 @@ fn device_attr(ctx: &Ctx) -> IbvDeviceAttr {
     a.max_qp_rd_atom = caps.max_rd as c_int;
     a.max_qp_init_rd_atom = caps.max_rd as c_int;
     a.max_res_rd_atom = (caps.max_rd << caps.log_qp) as c_int;
+    // IBV_ATOMIC_HCA: atomic among the QPs of this card.
+    a.atomic_cap = caps.atomics as c_int;
     // Host-only objects.
     a.max_ah = 1 << 20;
     a.max_pkeys = 1;
@@ -245,6 +282,7 @@ pub unsafe extern "C" fn query_port(
             .card
             .register(metaroce_hdl_spec::regs::admin::LINK)
             .is_ok_and(|v| v & 1 != 0);
+    let (active_width, active_speed) = width_and_speed(ctx.link_mbps);
     let a = IbvPortAttr {
         state: if up { PORT_ACTIVE } else { PORT_DOWN },
         max_mtu: MTU_4096,
@@ -254,9 +292,8 @@ pub unsafe extern "C" fn query_port(
         max_msg_sz: super::wqe::MAX_MSG as u32,
         pkey_tbl_len: 1,
         max_vl_num: 1,
-        // 4 lanes of 25 Gb/s.
-        active_width: 2,
-        active_speed: 32,
+        active_width,
+        active_speed,
         phys_state: if up { PHYS_LINK_UP } else { PHYS_DISABLED },
         link_layer: LINK_ETHERNET,
         ..IbvPortAttr::default()
@@ -280,6 +317,15 @@ mod tests {
     }
 
     #[test]
+    fn rates_are_never_named_higher_than_they_are() {
+        assert_eq!(width_and_speed(100_000), (2, 32), "4 lanes of 25 Gb/s");
+        assert_eq!(width_and_speed(99_999), (16, 32), "2 lanes of 25 Gb/s");
+        assert_eq!(width_and_speed(10_000), (1, 4));
+        assert_eq!(width_and_speed(1_000), (1, 1));
+        assert!(RATES.windows(2).all(|w| w[0].0 < w[1].0));
+    }
+
+    #[test]
     fn identity_of_a_tree() {
         use crate::tree::{build_tree, CardInfo};
         let root = std::env::temp_dir().join(format!("metaroce-id-{}", std::process::id()));
@@ -290,6 +336,7 @@ mod tests {
             mac: [2, 0x4d, 0x52, 0, 0, 1],
             ipv4: [10, 0, 0, 1],
             mtu: 4200,
+            rate_mbps: 25_000,
         };
         build_tree(
             &root,
@@ -299,7 +346,9 @@ mod tests {
         .unwrap();
         let id = identity(&root.join("class/infiniband/metaroce0"));
         assert_eq!((id.guid, id.link_mtu), (card.guid, 4200));
-        assert_eq!(id.gids, card.gids());
+        assert_eq!(id.link_mbps, 25_000);
+        assert_eq!(id.gids[..3], card.gids());
+        assert_eq!(id.gids[3..], [[0; 16]; GIDS - 3]);
         std::fs::remove_dir_all(&root).unwrap();
     }
 }

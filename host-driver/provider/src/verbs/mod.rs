@@ -1,11 +1,15 @@
 //! The verbs, by object.
 pub mod ah;
 pub mod cq;
+pub mod cq_ex;
 pub mod device;
 pub mod event;
 pub mod mr;
+pub mod pd;
 pub mod post;
 pub mod qp;
+pub mod qp_ex;
+pub mod queue;
 pub mod size;
 pub mod wqe;
 

@@ -1,6 +1,6 @@
-//! Protection domains and memory regions.
+//! Memory regions.
 use super::fail;
-use crate::abi::{access, IbvContext, IbvMr, IbvPd, VerbsMr};
+use crate::abi::{access, IbvMr, IbvPd, VerbsMr};
 use crate::card::{dma, Dma, Errno};
 use crate::ctx::Ctx;
 use core::ffi::{c_int, c_void};
@@ -11,37 +11,56 @@ const PAGE: u64 = 1 << PAGE_SHIFT;
 /// Largest region, also the card's limit. The page list of a region must fit the arena, too.
 pub const MAX_MR: u64 = 1 << 40;
 
-pub unsafe extern "C" fn alloc_pd(context: *mut IbvContext) -> *mut IbvPd {
-    // SAFETY: a context of ours.
-    let ctx = unsafe { Ctx::of(context) };
-    match ctx.command(cmd::op::ALLOC_PD, 0, |_| {}) {
-        Ok(r) => Box::into_raw(Box::new(IbvPd {
-            context,
-            handle: r.id(),
-        })),
-        Err(e) => fail(e),
-    }
-}
-
-pub unsafe extern "C" fn dealloc_pd(pd: *mut IbvPd) -> c_int {
-    // SAFETY: made by `alloc_pd`.
-    let ctx = unsafe { Ctx::of((*pd).context) };
-    if ctx.usable() {
-        if let Err(e) = ctx.command(cmd::op::DEALLOC_PD, unsafe { (*pd).handle }, |_| {}) {
-            if ctx.usable() {
-                return e;
-            }
-        }
-    }
-    // SAFETY: as above.
-    drop(unsafe { Box::from_raw(pd) });
-    0
-}
-
 #[repr(C)]
 struct Mr {
     verbs: VerbsMr,
+    range: Range,
     list: Dma,
+}
+
+/// What the card knows of a region: the fields of REG_MR.
+#[derive(Clone, Copy)]
+struct Range {
+    pd: u32,
+    /// The card's four access bits.
+    bits: u32,
+    addr: u64,
+    iova: u64,
+    len: u64,
+}
+
+impl Range {
+    fn put(&self, list: &Dma, c: &mut [u8]) {
+        use cmd::reg_mr as f;
+        f::pd.put(c, self.pd as u64);
+        f::access.put(c, self.bits as u64);
+        f::page_shift.put(c, PAGE_SHIFT as u64);
+        f::list.put(c, list.bus);
+        f::va.put(c, self.iova);
+        f::len.put(c, self.len);
+    }
+}
+
+fn writable(bits: u32) -> bool {
+    bits & access::LOCAL_WRITE != 0
+}
+
+/// Checks a range and makes its page list.
+fn list(ctx: &Ctx, addr: u64, len: u64, iova: u64, bits: u32) -> Result<Dma, Errno> {
+    let wraps = addr.checked_add(len).is_none() || iova.checked_add(len).is_none();
+    if len == 0 || len > MAX_MR || wraps || (addr ^ iova) & (PAGE - 1) != 0 {
+        return Err(libc::EINVAL);
+    }
+    if !dma::mapped(addr, len, writable(bits)) {
+        return Err(libc::EFAULT);
+    }
+    let count = pages(addr, len).count();
+    let list = ctx.card.alloc(count * 8).ok_or(libc::ENOMEM)?;
+    for (i, page) in pages(addr, len).enumerate() {
+        // SAFETY: the list has room for `count` entries.
+        unsafe { (list.ptr as *mut u64).add(i).write(page.to_le()) };
+    }
+    Ok(list)
 }
 
 /// Access flags as the card's four bits.
@@ -77,36 +96,21 @@ pub unsafe extern "C" fn reg_mr(
     // SAFETY: a PD of ours.
     let (context, pd_handle) = unsafe { ((*pd).context, (*pd).handle) };
     let ctx = unsafe { Ctx::of(context) };
-    let (a, len) = (addr as u64, length as u64);
-    let bits = match rights(flags as u32) {
-        Ok(b) => b,
+    let (addr_word, len) = (addr as u64, length as u64);
+    let made =
+        rights(flags as u32).and_then(|bits| Ok((bits, list(ctx, addr_word, len, iova, bits)?)));
+    let (bits, list) = match made {
+        Ok(m) => m,
         Err(e) => return fail(e),
     };
-    let wraps = a.checked_add(len).is_none() || iova.checked_add(len).is_none();
-    if len == 0 || len > MAX_MR || wraps || (a ^ iova) & (PAGE - 1) != 0 {
-        return fail(libc::EINVAL);
-    }
-    if !dma::mapped(a, len, bits & access::LOCAL_WRITE != 0) {
-        return fail(libc::EFAULT);
-    }
-    let count = pages(a, len).count();
-    let Some(list) = ctx.card.alloc(count * 8) else {
-        return fail(libc::ENOMEM);
+    let range = Range {
+        pd: pd_handle,
+        bits,
+        addr: addr_word,
+        iova,
+        len,
     };
-    for (i, page) in pages(a, len).enumerate() {
-        // SAFETY: the list has room for `count` entries.
-        unsafe { (list.ptr as *mut u64).add(i).write(page.to_le()) };
-    }
-    let made = ctx.command(cmd::op::REG_MR, 0, |c| {
-        use cmd::reg_mr as f;
-        f::pd.put(c, pd_handle as u64);
-        f::access.put(c, bits as u64);
-        f::page_shift.put(c, PAGE_SHIFT as u64);
-        f::list.put(c, list.bus);
-        f::va.put(c, iova);
-        f::len.put(c, len);
-    });
-    let key = match made {
+    let key = match ctx.command(cmd::op::REG_MR, 0, |c| range.put(&list, c)) {
         Ok(r) => r.id(),
         Err(e) => {
             ctx.card.free(list);
@@ -128,8 +132,79 @@ pub unsafe extern "C" fn reg_mr(
             mr_type: 0,
             access: flags,
         },
+        range,
         list,
     })) as *mut IbvMr
+}
+
+/// `enum ibv_rereg_mr_flags`.
+mod change {
+    pub const TRANSLATION: c_int = 1;
+    pub const PD: c_int = 1 << 1;
+    pub const ACCESS: c_int = 1 << 2;
+    use core::ffi::c_int;
+}
+
+/// Replaces what `flags` name. libibverbs updates the public fields and wants `errno` set.
+pub unsafe extern "C" fn rereg_mr(
+    mr: *mut VerbsMr,
+    flags: c_int,
+    pd: *mut IbvPd,
+    addr: *mut c_void,
+    length: usize,
+    new_access: c_int,
+) -> c_int {
+    // SAFETY: made by `reg_mr`; the program's PD is one of ours when its flag is set.
+    let e = match unsafe { rereg(&mut *(mr as *mut Mr), flags, pd, addr, length, new_access) } {
+        Ok(()) => return 0,
+        Err(e) => e,
+    };
+    // SAFETY: errno is thread-local.
+    unsafe { *libc::__errno_location() = e };
+    e
+}
+
+unsafe fn rereg(
+    mr: &mut Mr,
+    flags: c_int,
+    pd: *mut IbvPd,
+    addr: *mut c_void,
+    length: usize,
+    new_access: c_int,
+) -> Result<(), Errno> {
+    let has = |bit| flags & bit != 0;
+    // SAFETY: a context of ours.
+    let ctx = unsafe { Ctx::of(mr.verbs.mr.context) };
+    let mut new = mr.range;
+    if has(change::PD) {
+        // SAFETY: a PD of ours or NULL.
+        new.pd = unsafe { pd.as_ref() }.ok_or(libc::EINVAL)?.handle;
+    }
+    if has(change::ACCESS) {
+        new.bits = rights(new_access as u32)?;
+    }
+    let mut moved = None;
+    if has(change::TRANSLATION) {
+        (new.addr, new.iova, new.len) = (addr as u64, addr as u64, length as u64);
+        moved = Some(list(ctx, new.addr, new.len, new.iova, new.bits)?);
+    } else if writable(new.bits) && !dma::mapped(new.addr, new.len, true) {
+        return Err(libc::EFAULT);
+    }
+    let pages = moved.as_ref().unwrap_or(&mr.list);
+    let answer = ctx.command(cmd::op::REREG_MR, mr.verbs.mr.lkey, |c| new.put(pages, c));
+    if let Some(mut list) = moved {
+        if answer.is_ok() {
+            core::mem::swap(&mut mr.list, &mut list);
+        }
+        // The list that is of no more use.
+        ctx.card.free(list);
+    }
+    answer?;
+    mr.range = new;
+    if has(change::ACCESS) {
+        mr.verbs.access = new_access;
+    }
+    Ok(())
 }
 
 pub unsafe extern "C" fn dereg_mr(mr: *mut VerbsMr) -> c_int {

@@ -41,16 +41,26 @@ pub unsafe extern "C" fn post_send(
     }
     // Requests before a refused one are posted.
     if s.pi != first {
-        qp.sq.tail.store(s.pi as u32, Ordering::Release);
-        qp.ctx
-            .card
-            .doorbell(doorbell::SQ, queue_doorbell(qp.ibv().qp_num, s.pi));
+        ring_send(qp, s.pi);
     }
     error
 }
 
+/// Tells the card of what is in the send ring before `pi`.
 #[inline]
-unsafe fn send_one(qp: &Qp, wr: &IbvSendWr, pi: u16) -> Result<usize, Errno> {
+pub fn ring_send(qp: &Qp, pi: u16) {
+    qp.sq.tail.store(pi as u32, Ordering::Release);
+    qp.ctx
+        .card
+        .doorbell(doorbell::SQ, queue_doorbell(qp.ibv().qp_num, pi));
+}
+
+/// Writes one request into the ring at `pi`; how many units it takes. The card does not look before the doorbell.
+///
+/// # Safety
+/// The send queue's lock is held; the request and what it points to are valid.
+#[inline]
+pub unsafe fn send_one(qp: &Qp, wr: &IbvSendWr, pi: u16) -> Result<usize, Errno> {
     if !qp.ctx.usable() {
         return Err(qp.ctx.unusable());
     }

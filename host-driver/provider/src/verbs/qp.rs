@@ -4,24 +4,25 @@ use super::cq::{clean_both, Cq};
 use super::event::{purge, wait};
 use super::fail;
 use super::mr::{dereg_mr, reg_mr};
+use super::qp_ex::Build;
+use super::queue::Queue;
 use super::size::sizes;
-use super::wqe::{used, Keep, Limits};
+use super::wqe::{Keep, Limits};
+use crate::abi::ex::{IbvQpEx, VerbsQpTail};
 use crate::abi::*;
 use crate::card::{Dma, Errno};
 use crate::ctx::Ctx;
 use crate::sync::Spin;
-use core::cell::UnsafeCell;
 use core::ffi::c_int;
-use core::mem::size_of;
 use metaroce_hdl_spec::{cmd, table};
-use std::sync::atomic::{AtomicI32, AtomicU32, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicI32, AtomicU32, Ordering};
 use std::sync::{Arc, Mutex};
 
 #[repr(C)]
 pub struct Qp {
-    ibv: IbvQp,
-    /// `struct verbs_qp` is larger than `struct ibv_qp`; zero there means "no extended posting interface".
-    room: [u8; VERBS_QP_BYTES - size_of::<IbvQp>()],
+    /// `struct verbs_qp`: these two. Its functions are there if the program asked for them.
+    pub ex: IbvQpEx,
+    pub tail: VerbsQpTail,
     pub ctx: Arc<Ctx>,
     /// State as this side last set it. The card may be in ERR already; it flushes what is posted then.
     pub state: AtomicI32,
@@ -38,71 +39,15 @@ pub struct Qp {
     pub events: AtomicU32,
 }
 
-/// A ring and what is remembered of each of its slots.
-pub struct Queue<S> {
-    pub ring: Dma,
-    pub log: u32,
-    pub state: S,
-    /// Oldest slot not yet completed.
-    pub head: AtomicU32,
-    /// Producer index, for the flush.
-    pub tail: AtomicU32,
-    slots: Box<[Slot]>,
-}
-
-#[derive(Default)]
-struct Slot {
-    wr_id: AtomicU64,
-    /// Slots of this work request.
-    units: UnsafeCell<u8>,
-}
-// SAFETY: a slot is written by the poster before the doorbell and read by the poller after its completion.
-unsafe impl Sync for Slot {}
-
 #[derive(Default)]
 pub struct SqState {
     pub pi: u16,
+    /// The batch that the `ibv_wr_*` functions are building.
+    pub build: Build,
 }
 #[derive(Default)]
 pub struct RqState {
     pub pi: u16,
-}
-
-impl<S> Queue<S> {
-    fn slot(&self, index: u16) -> &Slot {
-        &self.slots[index as usize & ((1 << self.log) - 1)]
-    }
-    pub fn slots(&self) -> usize {
-        1 << self.log
-    }
-    pub fn free(&self, pi: u16) -> usize {
-        self.slots() - used(pi, self.head.load(Ordering::Acquire) as u16)
-    }
-    /// Remembers a work request at `index`, before the card can see it.
-    pub fn remember(&self, index: u16, wr_id: u64, units: usize) {
-        let s = self.slot(index);
-        s.wr_id.store(wr_id, Ordering::Relaxed);
-        // SAFETY: the slot is free, and posting holds the queue's lock.
-        unsafe { *s.units.get() = units as u8 };
-    }
-    /// The work request at `index` and all before it are done.
-    fn complete(&self, index: u16) -> u64 {
-        let s = self.slot(index);
-        let wr_id = s.wr_id.load(Ordering::Relaxed);
-        // SAFETY: written before the doorbell that led to this completion.
-        let units = unsafe { *s.units.get() } as u16;
-        self.head
-            .store(index.wrapping_add(units) as u32, Ordering::Release);
-        wr_id
-    }
-    fn flush(&self) -> Option<u64> {
-        let head = self.head.load(Ordering::Relaxed) as u16;
-        (head != self.tail.load(Ordering::Acquire) as u16).then(|| self.complete(head))
-    }
-    fn reset(&self) {
-        self.head.store(0, Ordering::Relaxed);
-        self.tail.store(0, Ordering::Relaxed);
-    }
 }
 
 impl Qp {
@@ -111,7 +56,7 @@ impl Qp {
     }
     #[inline]
     pub fn ibv(&self) -> &IbvQp {
-        &self.ibv
+        &self.ex.base
     }
     /// Books a completion; returns the wr_id.
     #[inline]
@@ -150,34 +95,43 @@ impl Qp {
 
 pub unsafe extern "C" fn create_qp(pd: *mut IbvPd, init: *mut IbvQpInitAttr) -> *mut IbvQp {
     // SAFETY: libibverbs passes a PD of ours and the program's attributes.
-    let (pd_ref, init) = unsafe { (&*pd, &mut *init) };
+    match unsafe { make(pd, &mut *init) } {
+        Ok(qp) => qp as *mut IbvQp,
+        Err(e) => fail(e),
+    }
+}
+
+/// A new QP without extended functions; `init.cap` becomes what it really has.
+///
+/// # Safety
+/// `pd` must be a PD of ours, and the CQs, too, unless they are NULL.
+pub unsafe fn make(pd: *mut IbvPd, init: &mut IbvQpInitAttr) -> Result<*mut Qp, Errno> {
+    // SAFETY: the contract above.
+    let pd_ref = unsafe { &*pd };
     let ctx = unsafe { Ctx::share(pd_ref.context) };
     let kind = match init.qp_type {
         qp_type::RC => table::qp_type::RC,
         qp_type::UC => table::qp_type::UC,
         qp_type::UD => table::qp_type::UD,
-        _ => return fail(libc::EOPNOTSUPP),
+        _ => return Err(libc::EOPNOTSUPP),
     };
     if !init.srq.is_null() {
-        return fail(libc::EOPNOTSUPP);
+        return Err(libc::EOPNOTSUPP);
     }
     if init.send_cq.is_null() || init.recv_cq.is_null() {
-        return fail(libc::EINVAL);
+        return Err(libc::EINVAL);
     }
     let ud = kind == table::qp_type::UD;
-    let s = match sizes(&init.cap, ud, ctx.caps.max_sge) {
-        Ok(s) => s,
-        Err(e) => return fail(e),
-    };
+    let s = sizes(&init.cap, ud, ctx.caps.max_sge)?;
     let Some(sq_ring) = ctx.card.alloc((64usize << s.sq_log).max(4096)) else {
-        return fail(libc::ENOMEM);
+        return Err(libc::ENOMEM);
     };
     let Some(rq_ring) = ctx
         .card
         .alloc((64usize << (s.rq_log + s.rq_stride)).max(4096))
     else {
         ctx.card.free(sq_ring);
-        return fail(libc::ENOMEM);
+        return Err(libc::ENOMEM);
     };
     // SAFETY: the program's PD.
     let inline = match unsafe { make_inline(&ctx, pd, s.max_inline << s.sq_log) } {
@@ -185,7 +139,7 @@ pub unsafe extern "C" fn create_qp(pd: *mut IbvPd, init: *mut IbvQpInitAttr) -> 
         Err(e) => {
             ctx.card.free(sq_ring);
             ctx.card.free(rq_ring);
-            return fail(e);
+            return Err(e);
         }
     };
     // SAFETY: CQs of ours.
@@ -214,7 +168,7 @@ pub unsafe extern "C" fn create_qp(pd: *mut IbvPd, init: *mut IbvQpInitAttr) -> 
             unsafe { free_inline(&ctx, inline) };
             ctx.card.free(sq_ring);
             ctx.card.free(rq_ring);
-            return fail(e);
+            return Err(e);
         }
     };
     let cap = IbvQpCap {
@@ -224,18 +178,9 @@ pub unsafe extern "C" fn create_qp(pd: *mut IbvPd, init: *mut IbvQpInitAttr) -> 
         max_recv_sge: s.cap[3],
         max_inline_data: s.max_inline as u32,
     };
-    fn queue<S: Default>(ring: Dma, log: u32) -> Queue<Spin<S>> {
-        Queue {
-            ring,
-            log,
-            state: Spin::new(S::default()),
-            head: AtomicU32::new(0),
-            tail: AtomicU32::new(0),
-            slots: (0..1usize << log).map(|_| Slot::default()).collect(),
-        }
-    }
     // SAFETY: an all-zero C structure, filled below.
-    let mut ibv = unsafe { core::mem::zeroed::<IbvQp>() };
+    let mut ex = unsafe { core::mem::zeroed::<IbvQpEx>() };
+    let ibv = &mut ex.base;
     ibv.context = pd_ref.context;
     ibv.qp_context = init.qp_context;
     ibv.pd = pd;
@@ -246,17 +191,22 @@ pub unsafe extern "C" fn create_qp(pd: *mut IbvPd, init: *mut IbvQpInitAttr) -> 
     ibv.state = state::RESET;
     ibv.qp_type = init.qp_type;
     let qp = Box::into_raw(Box::new(Qp {
-        ibv,
-        room: [0; VERBS_QP_BYTES - size_of::<IbvQp>()],
+        ex,
+        tail: VerbsQpTail {
+            comp_mask: 0,
+            xrcd: core::ptr::null_mut(),
+        },
         ctx: ctx.clone(),
         state: AtomicI32::new(state::RESET),
         qkey: AtomicU32::new(0),
-        sq: queue(sq_ring, s.sq_log),
-        rq: queue(rq_ring, s.rq_log),
+        sq: Queue::new(sq_ring, s.sq_log, Spin::default()),
+        rq: Queue::new(rq_ring, s.rq_log, Spin::default()),
         limits: Limits {
             max_sge: cap.max_send_sge as usize,
             max_inline: s.max_inline,
             ud,
+            uc: kind == table::qp_type::UC,
+            atomics: ctx.caps.atomics,
             sig_all: init.sq_sig_all != 0,
         },
         inline,
@@ -271,12 +221,12 @@ pub unsafe extern "C" fn create_qp(pd: *mut IbvPd, init: *mut IbvQpInitAttr) -> 
     }));
     // SAFETY: just made. The mutex must not move once it is initialised, and it does not any more.
     unsafe {
-        libc::pthread_mutex_init(&mut (*qp).ibv.mutex, core::ptr::null());
-        libc::pthread_cond_init(&mut (*qp).ibv.cond, core::ptr::null());
+        libc::pthread_mutex_init(&mut (*qp).ex.base.mutex, core::ptr::null());
+        libc::pthread_cond_init(&mut (*qp).ex.base.cond, core::ptr::null());
     }
     init.cap = cap;
     ctx.qp_slot(qpn).store(qp, Ordering::Release);
-    qp as *mut IbvQp
+    Ok(qp)
 }
 
 /// Memory for the data of inline requests, and its region.
@@ -383,7 +333,7 @@ fn modify(qp: &Qp, attr: &IbvQpAttr, mask: u32) -> Result<(), Errno> {
     } else {
         kept.dest_qp_num
     };
-    ctx.command(cmd::op::MODIFY_QP, qp.ibv.qp_num, |c| {
+    ctx.command(cmd::op::MODIFY_QP, qp.ibv().qp_num, |c| {
         use cmd::modify_qp as f;
         f::mask.put(c, mask as u64);
         f::next_state.put(c, attr.qp_state as u64);
@@ -408,7 +358,7 @@ fn modify(qp: &Qp, attr: &IbvQpAttr, mask: u32) -> Result<(), Errno> {
         f::rq_psn.put(c, attr.rq_psn as u64);
         f::qkey.put(c, attr.qkey as u64);
         if let Some(p) = &path {
-            put_path(c, p, ah::sport(p.flow_label, qp.ibv.qp_num, dest));
+            put_path(c, p, ah::sport(p.flow_label, qp.ibv().qp_num, dest));
         }
     })?;
     keep(&mut kept, attr, mask);
@@ -467,7 +417,7 @@ pub unsafe extern "C" fn query_qp(
 ) -> c_int {
     // SAFETY: a QP of ours and room for the answers.
     let q = unsafe { &*Qp::of(qp) };
-    let answer = match q.ctx.command(cmd::op::QUERY_QP, q.ibv.qp_num, |_| {}) {
+    let answer = match q.ctx.command(cmd::op::QUERY_QP, q.ibv().qp_num, |_| {}) {
         Ok(r) => r.0,
         Err(e) => return e,
     };
@@ -482,12 +432,12 @@ pub unsafe extern "C" fn query_qp(
     unsafe {
         *attr = a;
         *init = IbvQpInitAttr {
-            qp_context: q.ibv.qp_context,
-            send_cq: q.ibv.send_cq,
-            recv_cq: q.ibv.recv_cq,
+            qp_context: q.ibv().qp_context,
+            send_cq: q.ibv().send_cq,
+            recv_cq: q.ibv().recv_cq,
             srq: core::ptr::null_mut(),
             cap: q.cap,
-            qp_type: q.ibv.qp_type,
+            qp_type: q.ibv().qp_type,
             sq_sig_all: q.limits.sig_all as c_int,
         };
         // The card may have moved the QP to ERR by itself.
@@ -501,7 +451,7 @@ pub unsafe extern "C" fn destroy_qp(qp: *mut IbvQp) -> c_int {
     // SAFETY: the caller gives the QP back; it is alive until the end of this function.
     let q = unsafe { &mut *qp };
     let ctx = q.ctx.clone();
-    let qpn = q.ibv.qp_num;
+    let qpn = q.ibv().qp_num;
     if ctx.usable() {
         // Returns after the card's pipelines have drained: no DMA and no CQE of this QP from here on.
         if let Err(e) = ctx.command(cmd::op::DESTROY_QP, qpn, |_| {}) {
@@ -520,11 +470,11 @@ pub unsafe extern "C" fn destroy_qp(qp: *mut IbvQp) -> c_int {
                 .store(core::ptr::null_mut(), Ordering::Release);
         }
         purge(&ctx.async_write, 16, qp as u64);
-        let (mutex, cond) = (&raw mut q.ibv.mutex, &raw mut q.ibv.cond);
+        let (mutex, cond) = (&raw mut q.ex.base.mutex, &raw mut q.ex.base.cond);
         // SAFETY: initialised at creation; other threads change the counters.
         unsafe {
             wait(mutex, cond, || {
-                let done = (&raw const (*qp).ibv.events_completed).read_volatile();
+                let done = (&raw const (*qp).ex.base.events_completed).read_volatile();
                 done == (*qp).events.load(Ordering::Relaxed)
             });
         }
@@ -539,43 +489,4 @@ pub unsafe extern "C" fn destroy_qp(qp: *mut IbvQp) -> c_int {
         ctx.card.free(rq.ring);
     }
     0
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn ring_positions_wrap() {
-        let ring = Dma {
-            ptr: core::ptr::null_mut(),
-            bus: 0,
-            len: 0,
-        };
-        let q = Queue {
-            ring,
-            log: 4,
-            state: (),
-            head: AtomicU32::new(0),
-            tail: AtomicU32::new(0),
-            slots: (0..16).map(|_| Slot::default()).collect(),
-        };
-        let mut pi = 0u16;
-        for i in 0..70_000u64 {
-            let units = (i % 5 + 1) as usize;
-            while q.free(pi) < units {
-                q.flush().unwrap();
-            }
-            q.remember(pi, i, units);
-            pi = pi.wrapping_add(units as u16);
-            q.tail.store(pi as u32, Ordering::Release);
-            if i % 3 == 0 {
-                // A signalled completion frees everything before it.
-                let first = pi.wrapping_sub(units as u16);
-                assert_eq!(q.complete(first), i);
-                assert_eq!(q.free(pi), 16);
-            }
-        }
-        assert_eq!(used(2, 0xfffe), 4);
-    }
 }

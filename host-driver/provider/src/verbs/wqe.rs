@@ -11,6 +11,8 @@ const SGES_AT: usize = 32;
 const SGES_FIRST: usize = 2;
 const SGES_UNIT: usize = 4;
 const SGE_BYTES: usize = 16;
+/// Word of an atomic's operands in unit 0.
+const OPERANDS: usize = (SGES_AT + SGE_BYTES) / 8;
 /// Index of the unit that holds a UD send's address vector.
 pub const AV_UNIT: usize = 1;
 
@@ -40,6 +42,9 @@ pub struct Limits {
     pub max_sge: usize,
     pub max_inline: usize,
     pub ud: bool,
+    pub uc: bool,
+    /// The card does atomics.
+    pub atomics: bool,
     pub sig_all: bool,
 }
 
@@ -51,18 +56,22 @@ pub struct Keep {
     pub lkey: u32,
 }
 
-/// `wqe::op` of a work request, if the card does it.
-fn opcode(wr: i32, ud: bool) -> Result<u8, Errno> {
-    Ok(match wr {
-        wr_op::SEND => op::SEND,
-        wr_op::SEND_IMM => op::SEND_IMM,
-        wr_op::WRITE if !ud => op::WRITE,
-        wr_op::WRITE_IMM if !ud => op::WRITE_IMM,
-        wr_op::READ if !ud => op::READ,
-        // UD knows sends only.
-        wr_op::WRITE | wr_op::WRITE_IMM | wr_op::READ => return Err(libc::EINVAL),
+/// Bytes of an atomic's operands and answer.
+const ATOMIC: u64 = 8;
+
+/// `wqe::op` of a work request, if the card does it on a QP of this type.
+fn opcode(wr: i32, l: &Limits) -> Result<u8, Errno> {
+    let (op, allowed) = match wr {
+        wr_op::SEND => (op::SEND, true),
+        wr_op::SEND_IMM => (op::SEND_IMM, true),
+        wr_op::WRITE => (op::WRITE, !l.ud),
+        wr_op::WRITE_IMM => (op::WRITE_IMM, !l.ud),
+        wr_op::READ => (op::READ, !l.ud && !l.uc),
+        wr_op::CMP_SWAP if l.atomics => (op::CMP_SWAP, !l.ud && !l.uc),
+        wr_op::FETCH_ADD if l.atomics => (op::FETCH_ADD, !l.ud && !l.uc),
         _ => return Err(libc::EOPNOTSUPP),
-    })
+    };
+    allowed.then_some(op).ok_or(libc::EINVAL)
 }
 
 impl Wqe {
@@ -76,7 +85,8 @@ impl Wqe {
         index: u16,
         keep: Keep,
     ) -> Result<Wqe, Errno> {
-        let op = opcode(wr.opcode, limits.ud)?;
+        let op = opcode(wr.opcode, limits)?;
+        let atomic = matches!(op, op::CMP_SWAP | op::FETCH_ADD);
         let flags = wr.send_flags;
         let inline = flags & send_flag::INLINE != 0;
         if flags
@@ -85,7 +95,10 @@ impl Wqe {
         {
             return Err(libc::EOPNOTSUPP);
         }
-        if wr.num_sge < 0 || wr.num_sge as usize > limits.max_sge || (inline && op == op::READ) {
+        if wr.num_sge < 0
+            || wr.num_sge as usize > limits.max_sge
+            || (inline && (op == op::READ || atomic))
+        {
             return Err(libc::EINVAL);
         }
         let list: &[IbvSge] = if wr.num_sge == 0 {
@@ -95,7 +108,10 @@ impl Wqe {
             unsafe { core::slice::from_raw_parts(wr.sg_list, wr.num_sge as usize) }
         };
         let length: u64 = list.iter().map(|s| s.length as u64).sum();
-        if length > MAX_MSG || (inline && length as usize > limits.max_inline) {
+        if length > MAX_MSG
+            || (inline && length as usize > limits.max_inline)
+            || (atomic && (list.len() != 1 || length != ATOMIC))
+        {
             return Err(libc::EINVAL);
         }
         let mut wqe = Wqe {
@@ -147,7 +163,18 @@ impl Wqe {
                 | (wr.imm as u64) << 32,
         );
         wqe.put64(1, length | (index as u64) << 32);
-        if !limits.ud {
+        if atomic {
+            let [va, first, swap, rkey] = wr.wr;
+            wqe.put64(2, va);
+            wqe.put64(3, rkey & 0xffff_ffff);
+            // The operands are where SGE 1 would be: what is stored, then what is compared.
+            let (store, compare) = match op {
+                op::CMP_SWAP => (swap, first),
+                _ => (first, 0),
+            };
+            wqe.put64(OPERANDS, store);
+            wqe.put64(OPERANDS + 1, compare);
+        } else if !limits.ud {
             wqe.put64(2, wr.remote_addr());
             wqe.put64(3, wr.rkey() as u64);
         }
@@ -205,6 +232,8 @@ mod tests {
         max_sge: 16,
         max_inline: 288,
         ud: false,
+        uc: false,
+        atomics: false,
         sig_all: false,
     };
 
@@ -384,6 +413,9 @@ mod tests {
             Some(libc::EINVAL)
         );
         assert_eq!(e(wr_op::WRITE, 0, &mut sges(1), &ud), Some(libc::EINVAL));
+        let uc = Limits { uc: true, ..RC };
+        assert_eq!(e(wr_op::READ, 0, &mut sges(1), &uc), Some(libc::EINVAL));
+        assert_eq!(e(wr_op::WRITE, 0, &mut sges(1), &uc), None);
         assert_eq!(
             e(5, 0, &mut sges(1), &RC),
             Some(libc::EOPNOTSUPP),
@@ -414,6 +446,76 @@ mod tests {
         assert_eq!(
             e(wr_op::SEND, send_flag::INLINE, &mut s, &RC),
             Some(libc::EINVAL)
+        );
+    }
+
+    #[test]
+    fn atomics_carry_their_operands() {
+        let card = Limits {
+            atomics: true,
+            ..RC
+        };
+        let mut s = [IbvSge {
+            addr: 0x1000,
+            length: 8,
+            lkey: 0x77,
+        }];
+        for (code, op, store, compare) in [
+            (
+                wr_op::CMP_SWAP,
+                op::CMP_SWAP,
+                0xb1b2_b3b4_b5b6_b7b8,
+                0xa1a2_a3a4_a5a6_a7a8,
+            ),
+            (
+                wr_op::FETCH_ADD,
+                op::FETCH_ADD,
+                0xa1a2_a3a4_a5a6_a7a8u64,
+                0u64,
+            ),
+        ] {
+            let mut w = wr(code, send_flag::SIGNALED, &mut s);
+            w.wr = [
+                0x2000,
+                0xa1a2_a3a4_a5a6_a7a8,
+                0xb1b2_b3b4_b5b6_b7b8,
+                0xffff_ffff_0000_0042,
+            ];
+            let e = unsafe { Wqe::encode(&w, &card, 3, NOWHERE) }.unwrap();
+            for (f, v) in [
+                (sq::opcode, op as u64),
+                (sq::num_sge, 1),
+                (sq::units, 1),
+                (sq::length, 8),
+                (sq::remote_va, 0x2000),
+                (sq::rkey, 0x42),
+                (sq::sge0_va, 0x1000),
+                (sq::sge0_len, 8),
+                (sq::sge0_key, 0x77),
+                (sq::sge1_va, store),
+                (sq::sge1_len, compare & 0xffff_ffff),
+                (sq::sge1_key, compare >> 32),
+            ] {
+                assert_eq!(f.get(&e.bytes), v, "{}", f.name);
+            }
+            let refused =
+                |w: &IbvSendWr, l: &Limits| unsafe { Wqe::encode(w, l, 0, NOWHERE).err() };
+            assert_eq!(refused(&w, &RC), Some(libc::EOPNOTSUPP));
+            assert_eq!(
+                refused(&w, &Limits { uc: true, ..card }),
+                Some(libc::EINVAL)
+            );
+            w.send_flags = send_flag::INLINE;
+            assert_eq!(refused(&w, &card), Some(libc::EINVAL), "inline");
+            (w.send_flags, w.num_sge) = (0, 0);
+            assert_eq!(refused(&w, &card), Some(libc::EINVAL), "no SGE");
+        }
+        s[0].length = 4;
+        let w = wr(wr_op::FETCH_ADD, 0, &mut s);
+        assert_eq!(
+            unsafe { Wqe::encode(&w, &card, 0, NOWHERE) }.err(),
+            Some(libc::EINVAL),
+            "4 bytes"
         );
     }
 

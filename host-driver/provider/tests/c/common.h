@@ -38,7 +38,7 @@ static void open_card(void)
 	CHECK("mr", mr);
 }
 
-static struct ibv_qp *make_qp(struct ibv_cq *s, struct ibv_cq *r, int depth, int sges)
+__attribute__((unused)) static struct ibv_qp *make_qp(struct ibv_cq *s, struct ibv_cq *r, int depth, int sges)
 {
 	struct ibv_qp_init_attr a = { .send_cq = s, .recv_cq = r, .qp_type = IBV_QPT_RC,
 		.cap = { .max_send_wr = depth, .max_recv_wr = depth, .max_send_sge = sges, .max_recv_sge = sges, .max_inline_data = 64 } };

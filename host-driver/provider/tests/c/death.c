@@ -2,12 +2,28 @@
 // DEVICE_FATAL, commands and posts say EIO, and destroying works.
 #include "common.h"
 
+// The next completion of an extended CQ, as the old interface has it.
+static struct ibv_wc next_ex(struct ibv_cq_ex *cq)
+{
+	struct ibv_poll_cq_attr a = {};
+	for (long i = 0; i < 200000; i++)
+		if (!ibv_start_poll(cq, &a)) {
+			struct ibv_wc w = { .wr_id = cq->wr_id, .status = cq->status, .qp_num = ibv_wc_read_qp_num(cq) };
+			ibv_end_poll(cq);
+			return w;
+		}
+	fprintf(stderr, "no completion\n");
+	exit(1);
+}
+
 int main(int argc, char **argv)
 {
-	int events = !strcmp(argv[1], "event");
+	int events = !strcmp(argv[1], "event"), extended = !strcmp(argv[1], "extended");
 	open_card();
 	struct ibv_comp_channel *ch = events ? ibv_create_comp_channel(ctx) : NULL;
-	struct ibv_cq *cq = ibv_create_cq(ctx, 100, NULL, ch, 0);
+	struct ibv_cq_init_attr_ex xa = { .cqe = 100, .wc_flags = IBV_WC_EX_WITH_QP_NUM };
+	struct ibv_cq_ex *xcq = extended ? ibv_create_cq_ex(ctx, &xa) : NULL;
+	struct ibv_cq *cq = extended ? ibv_cq_ex_to_cq(xcq) : ibv_create_cq(ctx, 100, NULL, ch, 0);
 	struct ibv_qp *a = make_qp(cq, cq, 16, 1), *b = make_qp(cq, cq, 16, 1);
 	join(a, b);
 	// b has no receive, so a's sends wait
@@ -26,7 +42,7 @@ int main(int argc, char **argv)
 	}
 	int sends = 0, recvs = 0;
 	for (int i = 0; i < 8; i++) {
-		struct ibv_wc w = next(cq);
+		struct ibv_wc w = extended ? next_ex(xcq) : next(cq);
 		if (w.status != IBV_WC_WR_FLUSH_ERR || w.qp_num != a->qp_num)
 			CHECK("flush", 0);
 		if (w.wr_id >= 100)

@@ -18,6 +18,14 @@ int main(void)
 	CHECK("remote write needs local write", !ibv_reg_mr(pd, buf, 10, IBV_ACCESS_REMOTE_WRITE) && errno == EINVAL);
 	CHECK("read-only memory", !ibv_reg_mr(pd, (void *)"abc", 3, 1) && errno == EFAULT);
 	CHECK("resize", ibv_resize_cq(cq, 10) == EOPNOTSUPP);
+	// a region changes under its key; what is refused changes nothing
+	struct ibv_mr *rm = ibv_reg_mr(pd, buf, 4096, 0);
+	uint32_t key = rm->lkey;
+	CHECK("rereg access", !ibv_rereg_mr(rm, IBV_REREG_MR_CHANGE_ACCESS, NULL, NULL, 0, 1));
+	CHECK("rereg address", !ibv_rereg_mr(rm, IBV_REREG_MR_CHANGE_TRANSLATION, NULL, buf + 8192, 100, 0) && rm->addr == buf + 8192);
+	CHECK("rereg nothing there", ibv_rereg_mr(rm, IBV_REREG_MR_CHANGE_TRANSLATION, NULL, (void *)4096, 4096, 0) == IBV_REREG_MR_ERR_CMD && errno == EFAULT);
+	CHECK("rereg rights", ibv_rereg_mr(rm, IBV_REREG_MR_CHANGE_ACCESS, NULL, NULL, 0, IBV_ACCESS_REMOTE_WRITE) == IBV_REREG_MR_ERR_CMD && errno == EINVAL);
+	CHECK("rereg", rm->lkey == key && rm->length == 100 && !ibv_dereg_mr(rm));
 	struct ibv_srq_init_attr sa = { .attr = { 1, 1, 0 } };
 	CHECK("srq", !ibv_create_srq(pd, &sa) && errno == EOPNOTSUPP);
 
@@ -51,7 +59,8 @@ int main(void)
 	s = next(cq);
 	CHECK("write completion", s.status == 0 && s.opcode == IBV_WC_RDMA_WRITE && !memcmp(buf + 3, buf + 20480, 64));
 	CHECK("too much inline", post(a, IBV_WR_RDMA_WRITE, 7, 0, 5000, 0, 0, IBV_SEND_INLINE) == EINVAL);
-	CHECK("atomics", post(a, IBV_WR_ATOMIC_FETCH_AND_ADD, 7, 0, 8, 0, 0, 0) == EOPNOTSUPP);
+	CHECK("invalidate", post(a, IBV_WR_SEND_WITH_INV, 7, 0, 8, 0, 0, 0) == EOPNOTSUPP);
+	CHECK("an atomic of 4 bytes", post(a, IBV_WR_ATOMIC_FETCH_AND_ADD, 7, 0, 4, 0, 0, 0) == EINVAL);
 	CHECK("write immediate", !recv_(b, 78, 0, 0) && !post(a, IBV_WR_RDMA_WRITE_WITH_IMM, 8, 0, 100, (uintptr_t)buf + 30000, mr->rkey, 0));
 	r = next(rcq);
 	CHECK("write immediate completion", r.opcode == IBV_WC_RECV_RDMA_WITH_IMM && r.wr_id == 78 && r.imm_data == htonl(0x11223344) && r.byte_len == 100);

@@ -1,6 +1,6 @@
 //! The card: commands, queues, completions.
 use super::link::{listen, Link};
-use super::mem::{Mr, LOCAL_WRITE, REMOTE_READ, REMOTE_WRITE};
+use super::mem::{Mr, LOCAL_WRITE, REMOTE_ATOMIC, REMOTE_READ, REMOTE_WRITE};
 use metaroce_hdl_spec::cqe::{cqe, eqe, event, recv_op, status};
 use metaroce_hdl_spec::hostmsg::{Head, Kind};
 use metaroce_hdl_spec::regs::{admin, db_cq, db_queue, doorbell, PAGE};
@@ -39,6 +39,8 @@ pub struct Qp {
     pub qkey: u32,
     pub sq_psn: u64,
     pub rq_psn: u64,
+    /// Remote rights, as `IBV_ACCESS_*`.
+    pub access: u64,
 }
 
 #[derive(Default)]
@@ -172,6 +174,7 @@ impl Card {
                         admin::LOG_CQ => 9,
                         admin::MAX_SGE | admin::MAX_RD => 16,
                         admin::LINK => 1,
+                        admin::FEATURES => admin::FEATURE_ATOMICS,
                         _ => 0,
                     };
                     link.send(
@@ -419,6 +422,28 @@ impl Card {
             sq::length.get(w),
         );
         let (pc, ppd) = (self.qps[&peer].client, self.qps[&peer].pd);
+        let need = match opcode {
+            op::READ => REMOTE_READ,
+            op::WRITE | op::WRITE_IMM => REMOTE_WRITE,
+            op::CMP_SWAP | op::FETCH_ADD => REMOTE_ATOMIC,
+            _ => 0,
+        };
+        if self.qps[&peer].access & need != need {
+            return Some(status::REM_ACCESS);
+        }
+        if need == REMOTE_ATOMIC {
+            if rva % 8 != 0 {
+                return Some(status::REM_INV_REQ);
+            }
+            let ok = |m: &&Mr| m.allows(pc, ppd, rva, 8, REMOTE_ATOMIC);
+            let Some(m) = self.mrs.get(&rkey).filter(ok).cloned() else {
+                return Some(status::REM_ACCESS);
+            };
+            let Some(old) = m.atomic(self.link(pc), rva, w) else {
+                return Some(status::REM_OP);
+            };
+            return Some(self.scatter(c, pd, &Self::sges(w, false), &old));
+        }
         if opcode == op::READ {
             let ok = |m: &&Mr| m.allows(pc, ppd, rva, len, REMOTE_READ);
             let Some(m) = self.mrs.get(&rkey).filter(ok).cloned() else {

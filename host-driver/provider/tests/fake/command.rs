@@ -58,9 +58,11 @@ impl Card {
                 }
                 self.cqs.remove(&id).map(|_| 0).ok_or(ENOENT)
             }
-            cmd::op::REG_MR => {
+            cmd::op::REREG_MR if !self.mrs.contains_key(&id) => Err(ENOENT),
+            o @ (cmd::op::REG_MR | cmd::op::REREG_MR) => {
                 use cmd::reg_mr as f;
-                let key = serial << 8 | 0x5a;
+                let new = o == cmd::op::REG_MR;
+                let key = if new { serial << 8 | 0x5a } else { id };
                 assert_eq!(f::page_shift.get(b), 12);
                 let m = Mr {
                     client: c,
@@ -92,6 +94,7 @@ impl Card {
                     qkey: 0,
                     sq_psn: 0,
                     rq_psn: 0,
+                    access: 0,
                 };
                 self.qps.insert(qpn, q);
                 Ok(qpn)
@@ -137,6 +140,10 @@ impl Card {
         };
         if mask & need != need {
             return Err(cmd::errno::EINVAL);
+        }
+        if mask & 1 << 3 != 0 {
+            q.access =
+                f::acc_write.get(b) << 1 | f::acc_read.get(b) << 2 | f::acc_atomic.get(b) << 3;
         }
         if mask & 1 << 20 != 0 {
             q.dqpn = f::dqpn.get(b) as u32;

@@ -1,9 +1,11 @@
 //! Memory regions: keys, rights, page lists.
 use super::link::Link;
+use metaroce_hdl_spec::wqe::{op, sq};
 
 pub const LOCAL_WRITE: u64 = 1;
 pub const REMOTE_WRITE: u64 = 2;
 pub const REMOTE_READ: u64 = 4;
+pub const REMOTE_ATOMIC: u64 = 8;
 
 #[derive(Clone)]
 pub struct Mr {
@@ -56,5 +58,19 @@ impl Mr {
             at += n;
         }
         Some(())
+    }
+    /// Runs the atomic of a send WQE; what was there before.
+    pub fn atomic(&self, link: &mut Link, va: u64, wqe: &[u8]) -> Option<Vec<u8>> {
+        let old = self.read(link, va, 8)?;
+        let was = u64::from_le_bytes(old[..].try_into().unwrap());
+        let operand = sq::sge1_va.get(wqe);
+        let compare = sq::sge1_len.get(wqe) | sq::sge1_key.get(wqe) << 32;
+        let new = match sq::opcode.get(wqe) as u8 {
+            op::FETCH_ADD => was.wrapping_add(operand),
+            _ if was == compare => operand,
+            _ => was,
+        };
+        self.write(link, va, &new.to_le_bytes())?;
+        Some(old)
     }
 }
