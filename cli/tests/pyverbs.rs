@@ -180,3 +180,27 @@ fn the_seed_reaches_the_tests() {
     assert_eq!(number("5"), number("5"));
     assert_ne!(number("5"), number("6"));
 }
+
+/// The provider's own test of extended objects, which it runs on a card in software, on the RTL.
+#[test]
+fn extended_objects_on_the_card() {
+    if !have("cc") || !Path::new("/usr/include/infiniband/verbs.h").exists() {
+        println!("skipped: no C compiler or no libibverbs-dev");
+        return;
+    }
+    let lab = Lab::new();
+    let source = concat!(
+        env!("CARGO_MANIFEST_DIR"),
+        "/../host-driver/provider/tests/c/extended.c"
+    );
+    let exe = lab.dir.join("extended");
+    let exe = exe.to_str().unwrap();
+    let built = Command::new("cc")
+        .args(["-O1", "-o", exe, source, "-libverbs", "-lpthread"])
+        .status();
+    assert!(built.unwrap().success());
+    lab.metaroce(&["run", "--timeout", "200", "--", exe])
+        .wait(210)
+        .ok()
+        .says("ok clean up");
+}

@@ -143,7 +143,7 @@ mod tests {
 
     #[test]
     fn what_a_parent_domain_uses_stays() {
-        let none = core::ptr::null_mut();
+        let none = core::ptr::null_mut::<core::ffi::c_void>();
         let base = boxed(
             IbvPd {
                 context: none as *mut IbvContext,

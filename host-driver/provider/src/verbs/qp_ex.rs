@@ -232,44 +232,54 @@ unsafe extern "C" fn wr_abort(ex: *mut IbvQpEx) {
 }
 
 unsafe extern "C" fn wr_send(ex: *mut IbvQpEx) {
-    // SAFETY: between start and end; so below.
+    // SAFETY: between start and end.
     unsafe { begin(ex, wr_op::SEND, 0, [0; 4]) }
 }
 unsafe extern "C" fn wr_send_imm(ex: *mut IbvQpEx, imm: u32) {
+    // SAFETY: between start and end.
     unsafe { begin(ex, wr_op::SEND_IMM, imm, [0; 4]) }
 }
 unsafe extern "C" fn wr_rdma_write(ex: *mut IbvQpEx, rkey: u32, va: u64) {
+    // SAFETY: between start and end.
     unsafe { begin(ex, wr_op::WRITE, 0, [va, rkey as u64, 0, 0]) }
 }
 unsafe extern "C" fn wr_rdma_write_imm(ex: *mut IbvQpEx, rkey: u32, va: u64, imm: u32) {
+    // SAFETY: between start and end.
     unsafe { begin(ex, wr_op::WRITE_IMM, imm, [va, rkey as u64, 0, 0]) }
 }
 unsafe extern "C" fn wr_rdma_read(ex: *mut IbvQpEx, rkey: u32, va: u64) {
+    // SAFETY: between start and end.
     unsafe { begin(ex, wr_op::READ, 0, [va, rkey as u64, 0, 0]) }
 }
 unsafe extern "C" fn wr_atomic_cmp_swp(ex: *mut IbvQpEx, rkey: u32, va: u64, cmp: u64, swap: u64) {
+    // SAFETY: between start and end.
     unsafe { begin(ex, wr_op::CMP_SWAP, 0, [va, cmp, swap, rkey as u64]) }
 }
 unsafe extern "C" fn wr_atomic_fetch_add(ex: *mut IbvQpEx, rkey: u32, va: u64, add: u64) {
+    // SAFETY: between start and end.
     unsafe { begin(ex, wr_op::FETCH_ADD, 0, [va, add, 0, rkey as u64]) }
 }
 
 // What the card does not do. A QP that asks for it is not made; a program that calls it all the same gets an errno, not
 // a jump to address 0.
 unsafe extern "C" fn wr_with_key(ex: *mut IbvQpEx, _: u32) {
+    // SAFETY: between start and end.
     unsafe { refuse(ex, libc::EOPNOTSUPP) }
 }
 unsafe extern "C" fn wr_bind_mw(ex: *mut IbvQpEx, _: *mut c_void, _: u32, _: *const c_void) {
+    // SAFETY: between start and end.
     unsafe { refuse(ex, libc::EOPNOTSUPP) }
 }
 unsafe extern "C" fn wr_send_tso(ex: *mut IbvQpEx, _: *mut c_void, _: u16, _: u16) {
+    // SAFETY: between start and end.
     unsafe { refuse(ex, libc::EOPNOTSUPP) }
 }
 
 unsafe extern "C" fn wr_set_ud_addr(ex: *mut IbvQpEx, ah: *mut IbvAh, qpn: u32, qkey: u32) {
-    // SAFETY: between start and end; so below.
+    // SAFETY: between start and end.
     let (qp, s) = unsafe { parts(ex) };
     if !qp.limits.ud {
+        // SAFETY: between start and end.
         return unsafe { refuse(ex, libc::EINVAL) };
     }
     s.build.wr.wr[0] = ah as usize as u64;
@@ -277,14 +287,17 @@ unsafe extern "C" fn wr_set_ud_addr(ex: *mut IbvQpEx, ah: *mut IbvAh, qpn: u32, 
 }
 
 unsafe extern "C" fn wr_set_sge(ex: *mut IbvQpEx, lkey: u32, addr: u64, length: u32) {
+    // SAFETY: between start and end.
     let b = &mut unsafe { parts(ex) }.1.build;
     b.sges[0] = IbvSge { addr, length, lkey };
     b.wr.num_sge = 1;
 }
 
 unsafe extern "C" fn wr_set_sge_list(ex: *mut IbvQpEx, n: usize, list: *const IbvSge) {
+    // SAFETY: between start and end.
     let (qp, s) = unsafe { parts(ex) };
     if n > qp.limits.max_sge {
+        // SAFETY: between start and end.
         return unsafe { refuse(ex, libc::EINVAL) };
     }
     // SAFETY: the program's list, of which `n` entries fit.
@@ -294,11 +307,13 @@ unsafe extern "C" fn wr_set_sge_list(ex: *mut IbvQpEx, n: usize, list: *const Ib
 
 unsafe extern "C" fn wr_set_inline_data(ex: *mut IbvQpEx, addr: *mut c_void, length: usize) {
     let one = IbvDataBuf { addr, length };
+    // SAFETY: between start and end; the program's data.
     unsafe { wr_set_inline_data_list(ex, 1, &one) }
 }
 
 /// The data is copied at once, to where `post_send` has it: the request has one SGE.
 unsafe extern "C" fn wr_set_inline_data_list(ex: *mut IbvQpEx, n: usize, list: *const IbvDataBuf) {
+    // SAFETY: between start and end.
     let (qp, s) = unsafe { parts(ex) };
     let b = &mut s.build;
     if b.error != 0 {
@@ -314,10 +329,12 @@ unsafe extern "C" fn wr_set_inline_data_list(ex: *mut IbvQpEx, n: usize, list: *
         .try_fold(0usize, |sum, d| sum.checked_add(d.length));
     match total {
         Some(t) if t <= qp.limits.max_inline && b.wr.opcode < wr_op::READ => {}
+        // SAFETY: between start and end.
         _ => return unsafe { refuse(ex, libc::EINVAL) },
     }
     // The slot's earlier data may still be read while it is in use.
     if qp.sq.free(b.pi) == 0 {
+        // SAFETY: between start and end.
         return unsafe { refuse(ex, libc::ENOMEM) };
     }
     let keep = qp.keep(b.pi);
