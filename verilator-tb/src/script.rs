@@ -85,6 +85,9 @@ pub struct Wr {
     pub imm: u32,
     pub remote_va: u64,
     pub rkey: u32,
+    /// Operands of an atomic: swap or add, compare.
+    pub swap: u64,
+    pub compare: u64,
     /// (address, bytes, lkey)
     pub sges: Vec<(u64, u32, u32)>,
 }
@@ -361,6 +364,11 @@ impl Host {
             b[at..at + 8].copy_from_slice(&va.to_le_bytes());
             b[at + 8..at + 12].copy_from_slice(&len.to_le_bytes());
             b[at + 12..at + 16].copy_from_slice(&key.to_le_bytes());
+        }
+        if wr.op == wqe::op::CMP_SWAP || wr.op == wqe::op::FETCH_ADD {
+            f::sge1_va.put(&mut b, wr.swap);
+            f::sge1_len.put(&mut b, wr.compare & 0xFFFF_FFFF);
+            f::sge1_key.put(&mut b, wr.compare >> 32);
         }
         let index = qp.pi;
         for (k, u) in b.chunks(wqe::UNIT).enumerate() {
