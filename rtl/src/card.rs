@@ -744,6 +744,9 @@ impl<
         self.err_b.s_valid[2].next = self.done.err_valid.val();
         self.err_b.s_data[2].next = self.done.err_data.val();
         self.done.err_ready.next = self.err_b.s_ready[2].val();
+        self.requester.td_valid.next = self.done.td_valid.val();
+        self.requester.td_qp.next = self.done.td_qp.val();
+        self.done.td_ready.next = self.requester.td_ready.val();
         self.err_arb.s_valid[0].next = self.err_a.m_valid.val();
         self.err_arb.s_data[0].next = self.err_a.m_data.val();
         self.err_a.m_ready.next = self.err_arb.s_ready[0].val();

@@ -85,7 +85,7 @@ fn tables(b: &mut Bench, rng: &mut Rng) {
 fn configure(q: &mut Qp, rng: &mut Rng) {
     q.cfg = Cfg {
         state: *[2, 3, 3, 3, 4].get(rng.below(5) as usize).unwrap(),
-        ty: 0,
+        ty: rng.p(0.25) as u64,
         tag: rng.below(0x1_0000),
         mtu: 1 + rng.below(5),
         pd: 5,
@@ -167,7 +167,8 @@ impl Peer {
                 4 => rng.below(4 * mtu),
                 _ => rng.below(mtu),
             };
-            (1 + rng.below(4) as u8, len, rng.p(0.3), true)
+            let kinds = if q.cfg.ty == 1 { 2 } else { 4 };
+            (1 + rng.below(kinds) as u8, len, rng.p(0.3), true)
         });
         if kind == 4 {
             p.op = 0x13 + rng.below(2) as u8;
@@ -211,6 +212,7 @@ impl Peer {
                 Some((kind, left - mtu, imm, false))
             };
         }
+        p.op |= 0x20 * q.cfg.ty as u8;
         self.psns.push(self.next_psn);
         self.hist.push(p);
         self.next_psn = (self.next_psn + n) & M24;
@@ -224,7 +226,7 @@ fn damage(p: &mut Pkt, rng: &mut Rng) {
                 .get(rng.below(8) as usize)
                 .unwrap()
         }
-        1 => p.op = rng.below(13) as u8,
+        1 => p.op = (p.op & 0xE0) | rng.below(13) as u8,
         2 => p.op |= 0x20 << rng.below(3),
         3 => p.op = 0x81,
         4 => p.qpn ^= 1 << rng.below(24),
@@ -357,7 +359,7 @@ fn random(name: &str, seed: u64, cycles: usize, ready: f64, valid: f64) {
                             idx: q.pi.into(),
                         });
                         break; // no order beside it: the sequence would be open
-                    } else if rng.p(0.5) && !q.err {
+                    } else if q.cfg.ty == 0 && rng.p(0.5) && !q.err {
                         if let Some(k) = peers[i].psns.iter().position(|p| *p == q.epsn) {
                             peers[i].pos = k;
                         } else if peers[i].next_psn == q.epsn {

@@ -77,7 +77,6 @@ fn objects_and_owners() {
     let (pd1, pd2) = (pds[2], pds[1]);
     let q = b.qp_block(pd1, cqs[0], cqs[2]);
     for (f, v, e) in [
-        (cmd::create_qp::qp_type, 1, errno::EOPNOTSUPP),
         (cmd::create_qp::qp_type, 2, errno::EOPNOTSUPP),
         (cmd::create_qp::qp_type, 3, errno::EOPNOTSUPP),
         (cmd::create_qp::sq_log, 3, errno::EINVAL),

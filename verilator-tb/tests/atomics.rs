@@ -82,7 +82,7 @@ fn counts(faults: Faults, seed: u64, n: u64) -> u64 {
     let c = p.counters();
     println!("{c:?}");
     c[1].iter()
-        .find(|(n, _)| *n == "rx_duplicate")
+        .find(|(n, _)| *n == "rx_drop_duplicate")
         .map_or(0, |x| x.1)
 }
 

@@ -3,8 +3,8 @@
 use crate::types::{QpErr, TxDone};
 use rust_hdl::prelude::*;
 
-/// Sends a report to the READ responder (all of `resp`) or, for a request whose payload could not be read, to the command sequencer as
-/// `QpErr` kind 3. Purely combinational: one report goes to one side, so nothing is stored.
+/// Sends a report to the READ responder (all of `resp`), for a request whose payload could not be read to the command sequencer as `QpErr` kind 3,
+/// and for the last packet of a UC message to the requester (`td`). Purely combinational: one report goes to one side, so nothing is stored.
 #[derive(LogicBlock, Default)]
 pub struct DoneSplit {
     pub done_valid: Signal<In, bool>,
@@ -16,6 +16,9 @@ pub struct DoneSplit {
     pub err_valid: Signal<Out, bool>,
     pub err_data: Signal<Out, QpErr>,
     pub err_ready: Signal<In, bool>,
+    pub td_valid: Signal<Out, bool>,
+    pub td_qp: Signal<Out, Bits<12>>,
+    pub td_ready: Signal<In, bool>,
     d: Signal<Local, TxDone>,
 }
 
@@ -28,6 +31,8 @@ impl Logic for DoneSplit {
         self.err_data.next.kind = 3.into();
         self.rd_valid.next = false;
         self.err_valid.next = false;
+        self.td_valid.next = false;
+        self.td_qp.next = self.d.val().qp;
         self.done_ready.next = true;
         if self.d.val().resp {
             self.rd_valid.next = self.done_valid.val();
@@ -35,6 +40,9 @@ impl Logic for DoneSplit {
         } else if self.d.val().fault {
             self.err_valid.next = self.done_valid.val();
             self.done_ready.next = self.err_ready.val();
+        } else if self.d.val().resp_end {
+            self.td_valid.next = self.done_valid.val();
+            self.done_ready.next = self.td_ready.val();
         }
     }
 }

@@ -16,7 +16,13 @@ impl<const LOG_QP: usize, const LOG_SQ: usize, const LOG_MR: usize> Logic
         dff_setup!(self, clock, unach, fw, fw_qp, fw_push, ip_v, ip_qp, tx_v, tx_d, pl_v, pl_d);
         dff_setup!(self, clock, sq_v, sq_d, er_v, er_d);
         dff_setup!(self, clock, e_retx, e_tmo, e_msg, e_drop, e_dqp, e_rnr, e_seq, e_fat);
-        clock!(self, clock, ram, sched, timer);
+        dff_setup!(self, clock, tdv);
+        clock!(self, clock, ram, sched, timer, tdq);
+        self.tdq.rst.next = self.rst.val();
+        self.tdq.s_valid.next = self.td_valid.val();
+        self.tdq.s_data.next = self.td_qp.val();
+        self.td_ready.next = self.tdq.s_ready.val();
+        self.tdq.m_ready.next = false;
 
         // the context at hand, and what becomes of it
         self.x.next = self.c.q.val();
@@ -120,11 +126,19 @@ impl<const LOG_QP: usize, const LOG_SQ: usize, const LOG_MR: usize> Logic
         self.unok.next = (self.hw.val().units != 0) & (self.hw.val().units < 6);
         self.nun.next = bit_cast::<6, 5>(self.hw.val().num_sge) + 5;
         self.nunits.next = bit_cast::<3, 4>(self.nun.val().get_bits::<4>(2));
+        self.rc.next = self.gg.val().qp_type == 0;
+        self.ud.next = self.gg.val().qp_type == 2;
+        self.badty.next = self.gg.val().qp_type == 3;
+        if self.ud.val() {
+            self.badty.next = self.hw.val().opcode >= 2;
+        } else if self.gg.val().qp_type == 1 {
+            self.badty.next = (self.hw.val().opcode == 2) | (self.hw.val().opcode >= 5);
+        }
         self.watom.next = (self.hw.val().opcode == 6) | (self.hw.val().opcode == 7);
         self.badop.next = ((((self.hw.val().opcode > 7) | self.hw.val().inline)
             | (self.watom.val() & (self.hw.val().num_sge != 1)))
             | (!self.idxok.val() | !self.unok.val()))
-            | ((self.gg.val().qp_type != 0)
+            | (self.badty.val()
                 | ((((self.hw.val().opcode == 5) | self.watom.val())
                     & (self.gg.val().max_rd == 0))
                     | ((self.hw.val().num_sge > 16) | (self.nunits.val() > self.hw.val().units))));
@@ -260,11 +274,14 @@ impl<const LOG_QP: usize, const LOG_SQ: usize, const LOG_MR: usize> Logic
         self.do_ctl.next = self.ctl_valid.val();
         self.other.next = self.timer.m_valid.val()
             | ((self.sched.m_valid.val() | self.ip_v.q.val()) & self.txfree.val());
-        self.do_rx.next = ((self.rx_valid.val() & self.plfree.val()) & !self.do_ctl.val())
+        self.do_td.next = self.tdq.m_valid.val() & !self.do_ctl.val();
+        self.do_rx.next = ((self.rx_valid.val() & self.plfree.val())
+            & (!self.do_ctl.val() & !self.do_td.val()))
             & !(self.was_rx.q.val() & self.other.val());
-        self.do_tmr.next = (self.timer.m_valid.val() & !self.do_ctl.val()) & !self.do_rx.val();
+        self.do_tmr.next = (self.timer.m_valid.val() & (!self.do_ctl.val() & !self.do_td.val()))
+            & !self.do_rx.val();
         self.do_tx.next = (((self.sched.m_valid.val() | self.ip_v.q.val()) & self.txfree.val())
-            & !self.do_ctl.val())
+            & (!self.do_ctl.val() & !self.do_td.val()))
             & (!self.do_rx.val() & !self.do_tmr.val());
         self.take_ip.next = false;
         self.sched.m_ready.next = false;
@@ -287,7 +304,7 @@ impl<const LOG_QP: usize, const LOG_SQ: usize, const LOG_MR: usize> Logic
         self.t.next.kind = 0.into();
         self.t.next.qp = self.qp.q.val();
         self.t.next.psn = self.x.val().psn_next;
-        self.t.next.ackreq = self.last.q.val() | self.psn4.val().all();
+        self.t.next.ackreq = self.rc.val() & (self.last.q.val() | self.psn4.val().all());
         self.t.next.se = (self.hh.val().solicited & self.last.q.val())
             & ((self.hh.val().opcode != 3) & !self.isread.val());
         self.t.next.ip6 = self.gg.val().ip6;
@@ -299,7 +316,7 @@ impl<const LOG_QP: usize, const LOG_SQ: usize, const LOG_MR: usize> Logic
         self.t.next.imm = self.hh.val().imm;
         self.t.next.aeth = 0.into();
         self.t.next.resp = false;
-        self.t.next.resp_end = false;
+        self.t.next.resp_end = !self.rc.val() & self.last.q.val();
         self.t.next.stamp = self.stp.q.val();
         self.t.next.seg_mr = self.key.val().get_bits::<16>(8);
         self.t.next.seg_va = self.segva.q.val();
@@ -341,6 +358,9 @@ impl<const LOG_QP: usize, const LOG_SQ: usize, const LOG_MR: usize> Logic
             self.t.next.len = 0.into();
         }
         self.t.next.opcode = self.opx.val();
+        if self.gg.val().qp_type == 1 {
+            self.t.next.opcode = self.opx.val() | bits::<8>(32);
+        }
         if self.isatom.val() {
             self.t.next.seg_va = self.swap.q.val();
             self.t.next.imm = self.cmpl.q.val();
@@ -391,9 +411,15 @@ impl<const LOG_QP: usize, const LOG_SQ: usize, const LOG_MR: usize> Logic
                 self.shut.d.next = false;
                 self.unach.d.next = false;
                 self.st.d.next = St::Load;
+                self.tdv.d.next = false;
                 if self.do_ctl.val() {
                     self.sel.next = self.ct.val().qp;
                     self.ev.d.next = 3.into();
+                } else if self.do_td.val() {
+                    self.tdq.m_ready.next = true;
+                    self.tdv.d.next = true;
+                    self.sel.next = self.tdq.m_data.val();
+                    self.ev.d.next = 2.into();
                 } else if self.do_rx.val() {
                     self.rx_ready.next = true;
                     self.was_rx.d.next = true;
@@ -491,7 +517,17 @@ impl<const LOG_QP: usize, const LOG_SQ: usize, const LOG_MR: usize> Logic
                         }
                     }
                     1 => self.st.d.next = St::RxPrep,
-                    _ => self.st.d.next = St::Tmr,
+                    _ => {
+                        self.st.d.next = St::Tmr;
+                        if self.tdv.q.val() {
+                            self.st.d.next = St::RdC;
+                            if (self.x.val().err | !self.x.val().live)
+                                | (self.x.val().una == self.x.val().wqe_next)
+                            {
+                                self.st.d.next = St::Idle;
+                            }
+                        }
+                    }
                 }
             }
             St::TxPrep => {
@@ -699,8 +735,11 @@ impl<const LOG_QP: usize, const LOG_SQ: usize, const LOG_MR: usize> Logic
                             if !self.ob.q.val().any() {
                                 self.n.next.psn_max = self.psn_send.val();
                             }
+                            if !self.rc.val() {
+                                self.n.next.psn_una = self.psn_send.val();
+                            }
                             if !self.x.val().tv {
-                                self.n.next.tv = self.tmo_on.val();
+                                self.n.next.tv = self.tmo_on.val() & self.rc.val();
                                 self.n.next.tdl = self.tmo_at.val();
                             }
                         }
@@ -1183,7 +1222,7 @@ impl<const LOG_QP: usize, const LOG_SQ: usize, const LOG_MR: usize> Logic
         self.ev_seq_nak.next = self.e_seq.q.val();
         self.ev_fatal_nak.next = self.e_fat.q.val();
         self.idle.next = (((self.st.q.val() == St::Idle) & self.sched.idle.val())
-            & (!self.ip_v.q.val() & !self.timer.m_valid.val()))
+            & ((!self.ip_v.q.val() & !self.tdq.m_valid.val()) & !self.timer.m_valid.val()))
             & (((!self.tx_v.q.val() & !self.pl_v.q.val())
                 & (!self.sq_v.q.val() & !self.er_v.q.val()))
                 & ((self.fw.q.val() != 1) & !self.fw_push.q.val()));

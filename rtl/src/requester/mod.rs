@@ -6,7 +6,7 @@
 //! when a rewind sets them back, and a READ response is placed by its PSN alone.
 //!
 //! # Events, and which goes first
-//! `ctl`, then `rx` in turn with the rest, expired timer, scheduled QP. A send visit starts only while the `tx` register is free, a receive visit only
+//! `ctl`, then `td`, then `rx` in turn with the rest, expired timer, scheduled QP. A send visit starts only while the `tx` register is free, a receive visit only
 //! while the `pl` register is free.
 //!
 //! # States
@@ -45,6 +45,8 @@
 //! * READ data out of order rewinds once; the `gap` flag holds until progress or a timeout.
 //! * A deadline runs while anything is unacknowledged; it starts again on progress and on a rewind. RNR wait uses the same deadline.
 //! * A NAK or ACK outside `psn_una .. psn_max` is dropped, and counted, without effect.
+//! * UC: SEND and WRITE only, nothing is outstanding (`psn_una` goes along), no timer; a WQE completes when the egress reports its last packet on
+//!   `td`, which goes before everything but `ctl`. So at most the packets between here and the egress are in its queue of 128.
 //! * Opcodes: SEND, SEND_IMM, SEND_INV, WRITE, WRITE_IMM, READ, CMP_SWAP, FETCH_ADD (one SGE of 8 bytes; an atomic goes the way of a READ of one
 //!   packet, its data comes in the header of the ATOMIC ACK). Others, and inline data, end with LOC_QP_OP. UD and UC are refused the same way.
 //!
@@ -65,7 +67,7 @@ pub use timer::{Deadline, Timer};
 
 use crate::layouts::{MrCheck, QpCfg, SgeUnit};
 use crate::packed_struct;
-use crate::prims::SdpRam;
+use crate::prims::{Fifo, SdpRam};
 use crate::types::{PlJob, QpCtl, QpErr, QpIdx, RxPkt, TxCmd};
 use rust_hdl::prelude::*;
 
@@ -216,6 +218,10 @@ pub struct Requester<const LOG_QP: usize, const LOG_SQ: usize, const LOG_MR: usi
     pub pl_data: Signal<Out, PlJob>,
     pub pl_ready: Signal<In, bool>,
     pub pl_fence: Signal<In, bool>,
+    /// The last packet of the oldest message of a UC or UD QP has left.
+    pub td_valid: Signal<In, bool>,
+    pub td_qp: Signal<In, Bits<12>>,
+    pub td_ready: Signal<Out, bool>,
     pub sqfree_valid: Signal<Out, bool>,
     pub sqfree_data: Signal<Out, QpIdx>,
     pub sqfree_ready: Signal<In, bool>,
@@ -238,10 +244,13 @@ pub struct Requester<const LOG_QP: usize, const LOG_SQ: usize, const LOG_MR: usi
     ram: SdpRam<ReqCtx, LOG_QP>,
     sched: Sched<LOG_QP>,
     timer: Timer<LOG_QP>,
+    tdq: Fifo<Bits<12>, 7>,
     // event at hand: 0 send, 1 receive, 2 timer, 3 ctl
     st: DFF<St>,
     walk: DFF<Bits<LOG_QP>>,
     ev: DFF<Bits<2>>,
+    // with event 2: a message has left
+    tdv: DFF<bool>,
     qp: DFF<Bits<12>>,
     was_rx: DFF<bool>,
     c: DFF<ReqCtx>,
@@ -447,6 +456,10 @@ pub struct Requester<const LOG_QP: usize, const LOG_SQ: usize, const LOG_MR: usi
     do_ctl: Signal<Local, bool>,
     do_rx: Signal<Local, bool>,
     do_tmr: Signal<Local, bool>,
+    do_td: Signal<Local, bool>,
+    rc: Signal<Local, bool>,
+    ud: Signal<Local, bool>,
+    badty: Signal<Local, bool>,
     do_tx: Signal<Local, bool>,
     take_ip: Signal<Local, bool>,
     other: Signal<Local, bool>,

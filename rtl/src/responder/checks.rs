@@ -118,7 +118,8 @@ impl<const LOG_QP: usize> Logic for Checks<LOG_QP> {
         self.o_r.d.next = self.now.val();
         self.tag_ok.d.next = self.hi.val() == bit_cast::<24, 16>(self.tag.val());
         self.st_ok.d.next = (((self.st.val() == 2) | (self.st.val() == 3)) | (self.st.val() == 4))
-            & ((self.ty.val() == 0) & (self.c.val().live & !self.c.val().err));
+            & (((self.ty.val() == 0) | (self.ty.val() == 1))
+                & (self.c.val().live & !self.c.val().err));
         self.ip_lo.d.next = self.sip.val().get_bits::<64>(0) == self.dip.val().get_bits::<64>(0);
         self.ip_hi.d.next = self.sip.val().get_bits::<64>(64) == self.dip.val().get_bits::<64>(64);
         self.psn_d.d.next = self.pk.val().psn - self.c.val().epsn;

@@ -5,8 +5,9 @@ use rust_hdl::prelude::*;
 
 packed_struct! {
     pub struct OpFlags {
-        /// RC service class.
+        /// Service class.
         pub rc: bool,
+        pub uc: bool,
         pub cnp: bool,
         pub send: bool,
         pub write: bool,
@@ -24,18 +25,23 @@ packed_struct! {
     }
 }
 
-/// Flags of a BTH opcode. Combinational.
+/// Flags of a BTH opcode; those of the operation are the same in all service classes. Combinational.
 #[derive(LogicBlock, Default)]
 pub struct Decode {
     pub op: Signal<In, Bits<8>>,
     pub flags: Signal<Out, OpFlags>,
     f: Signal<Local, OpFlags>,
+    cls: Signal<Local, Bits<3>>,
+    op5: Signal<Local, Bits<5>>,
 }
 
 impl Logic for Decode {
     #[hdl_gen]
     fn update(&mut self) {
-        self.f.next.rc = !self.op.val().get_bits::<3>(5).any();
+        self.cls.next = self.op.val().get_bits::<3>(5);
+        self.op5.next = self.op.val().get_bits::<5>(0);
+        self.f.next.rc = self.cls.val() == 0;
+        self.f.next.uc = self.cls.val() == 1;
         self.f.next.cnp = self.op.val() == 129;
         self.f.next.send = false;
         self.f.next.write = false;
@@ -46,7 +52,7 @@ impl Logic for Decode {
         self.f.next.last = false;
         self.f.next.imm = false;
         self.f.next.bad = false;
-        match self.op.val().index() {
+        match self.op5.val().index() {
             0 => {
                 self.f.next.send = true;
                 self.f.next.first = true;

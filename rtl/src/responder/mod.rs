@@ -22,7 +22,9 @@ use rust_hdl::prelude::*;
 /// * `LOG_QP`, `LOG_MR`: log2 of the tables; `LOG_RQ`: log2 of receive WQE slots per QP.
 /// * In `rx`. A packet that needs a receive WQE which is posted but not on the card yet waits here (`ctl` is still served; the packet is then looked
 ///   at again from the start).
-/// * Order of checks: QPN, type RC, state RTR/RTS/SQD, source IP; PSN; opcode sequence and payload length; receive WQE present (else RNR NAK); class
+/// * UC: nothing is answered. A First or Only packet is taken at any PSN and ends a message that was not finished; any other fault drops the packet and
+///   ends the message, whose receive WQE is used for the next one.
+/// * Order of checks: QPN, type RC or UC, state RTR/RTS/SQD, source IP; PSN; opcode sequence and payload length; receive WQE present (else RNR NAK); class
 ///   right of the QP, DMALen; key, PD, right and bounds of the MR. Only the last packet of a message may have less than the MTU. The MR is
 ///   checked again for every packet of a WRITE, for what is left of the message.
 /// * NAK 0x60 once per gap. 0x61: opcode sequence, unsupported opcode (SEND with invalidate), length, class right, an atomic that
@@ -126,6 +128,7 @@ pub struct Responder<const LOG_QP: usize, const LOG_MR: usize, const LOG_RQ: usi
     qpn: Signal<Local, Bits<24>>,
     cfg: Signal<Local, QpCfg>,
     st: Signal<Local, Bits<3>>,
+    uc: Signal<Local, bool>,
     cx: Signal<Local, RspCtx>,
     cw: Signal<Local, bool>,
     cwd: Signal<Local, RspCtx>,
@@ -150,7 +153,7 @@ crate::block_default! { Responder<LOG_QP, LOG_MR, LOG_RQ> {
     cfg_rdata, av_raddr, av_rdata, mrc_raddr, mrc_rdata, slot_raddr, slot_rdata, idx_raddr, pi_rdata, avail_rdata, lvl_raddr, lvl_rdata,
     pl_valid, pl_data, pl_ready, ack_valid, ack_data, ack_ready, rj_valid, rj_data, rj_ready, rqfree_valid, rqfree_data, rqfree_ready,
     err_valid, err_data, err_ready, ev_drop_qp, ev_duplicate, ev_sequence, ev_cnp, ev_ecn, idle, ctx, chk, acc, out, state, qp, p, held,
-    turn, c, sg, so, ml, left, src, ix, hold, todo, psn, syn, e_kind, e_sts, fl_on, fl_ctl, fl_qp, fl_end, pq, qpn, cfg, st, cx, cw,
+    turn, c, sg, so, ml, left, src, ix, hold, todo, psn, syn, e_kind, e_sts, fl_on, fl_ctl, fl_qp, fl_end, pq, qpn, cfg, st, uc, cx, cw,
     cwd, o, v, slot, key, n, need_rq, cqe, fin, sy, j, ct, pk, qa, slot_a;
     assert LOG_QP <= 12 && LOG_MR <= 16 && LOG_QP + LOG_RQ <= 16;
     k_job: Constant::new(PlJob::default()),
@@ -173,6 +176,7 @@ impl<const LOG_QP: usize, const LOG_MR: usize, const LOG_RQ: usize> Logic
         self.pq.next = self.p.q.val();
         self.cfg.next = self.cfg_rdata.val();
         self.st.next = self.cfg.val().state;
+        self.uc.next = self.cfg.val().qp_type == 1;
         self.cx.next = self.ctx.rdata.val();
         self.slot.next = self.slot_rdata.val().into();
         self.fin.next = self.todo.q.val();
@@ -292,9 +296,30 @@ impl<const LOG_QP: usize, const LOG_MR: usize, const LOG_RQ: usize> Logic
                 } else if self.o.val().cnp {
                     self.ev_cnp.next = true;
                     self.state.d.next = RspState::Free;
-                } else if !self.o.val().rc {
+                } else if (self.uc.val() & !self.o.val().uc) | (!self.uc.val() & !self.o.val().rc) {
                     self.ev_drop_qp.next = true;
                     self.state.d.next = RspState::Free;
+                } else if self.uc.val() {
+                    // a message begins at any PSN; what does not go on as it should ends the message at hand
+                    self.state.d.next = RspState::Free;
+                    self.c.d.next.exp = 0.into();
+                    self.todo.d.next.ctx = true;
+                    if self.o.val().first {
+                        self.c.d.next.epsn = self.pq.val().psn;
+                    }
+                    if (self.o.val().bad | self.o.val().read)
+                        | (!self.v.val().len_ok
+                            | (!self.o.val().first & !(self.v.val().eq & self.v.val().seq_ok)))
+                    {
+                        self.ev_sequence.next = true;
+                    } else if self.need_rq.val() & self.v.val().rq_empty {
+                        self.ev_sequence.next = true;
+                    } else if self.need_rq.val() & self.v.val().rq_wait {
+                        self.held.d.next = true;
+                        self.state.d.next = RspState::Idle;
+                    } else {
+                        self.state.d.next = RspState::Cmp;
+                    }
                 } else if self.v.val().behind {
                     self.state.d.next = RspState::Free;
                     if self.o.val().read & self.v.val().len_ok {
@@ -347,6 +372,12 @@ impl<const LOG_QP: usize, const LOG_MR: usize, const LOG_RQ: usize> Logic
                         self.todo.d.next.ctx = true;
                         self.todo.d.next.read = true;
                     }
+                    self.state.d.next = RspState::Free;
+                } else if self.uc.val()
+                    & ((self.acc.inv.val() | self.acc.deny.val())
+                        | (self.acc.more.val() & (self.sg.q.val() == 3)))
+                {
+                    self.ev_sequence.next = true;
                     self.state.d.next = RspState::Free;
                 } else if self.acc.inv.val() {
                     self.syn.d.next = 97.into();
@@ -418,7 +449,7 @@ impl<const LOG_QP: usize, const LOG_MR: usize, const LOG_RQ: usize> Logic
                         self.c.d.next.len = self.acc.total.val();
                         self.c.d.next.sge = self.sg.q.val();
                         self.c.d.next.off = self.so.q.val() + bit_cast::<32, 13>(self.n.val());
-                        self.todo.d.next.ack = self.pq.val().ackreq;
+                        self.todo.d.next.ack = self.pq.val().ackreq & !self.uc.val();
                         self.todo.d.next.ctx = true;
                         self.state.d.next = RspState::Fin;
                         if self.cqe.val() {

@@ -260,7 +260,7 @@ fn create_qp(p: &mut Asm) {
     p.check_field(
         f::qp_type,
         t::qp_type::RC as u128,
-        t::qp_type::RC as u128,
+        t::qp_type::UC as u128,
         errno::EOPNOTSUPP,
     );
     p.check_field(f::sq_log, 4, 15, errno::EINVAL);

@@ -31,6 +31,7 @@ pub struct Ins {
     pub tx_ready: bool,
     pub pl_ready: bool,
     pub pl_fence: bool,
+    pub td: Option<usize>,
     pub sqfree_ready: bool,
     pub err_ready: bool,
 }
@@ -111,6 +112,8 @@ pub struct Qp {
     pub reads: usize,
     pub max_reads: usize,
     pub fence_tokens: usize,
+    /// UC: messages that have left.
+    pub left: usize,
 }
 
 pub struct World {
@@ -135,6 +138,8 @@ pub struct World {
     pub mem: HashMap<(u16, u64), u64>,
     pub pl_log: Vec<PlJob>,
     fences: u32,
+    /// Reports of messages that leave, with their time.
+    leaving: VecDeque<(u64, usize)>,
     next_va: u64,
     pub count: [u32; 7],
     pub token_tx: u32,
@@ -143,6 +148,12 @@ pub struct World {
 
 pub fn mtu_bytes(c: &QpCfg) -> u32 {
     128 << c.mtu.index()
+}
+
+impl Qp {
+    pub fn uc(&self) -> bool {
+        self.cfg.qp_type.index() == 1
+    }
 }
 
 impl World {
@@ -169,6 +180,7 @@ impl World {
             mem: HashMap::new(),
             pl_log: vec![],
             fences: 0,
+            leaving: VecDeque::new(),
             next_va: 0,
             count: [0; 7],
             token_tx: 0,
@@ -311,6 +323,7 @@ impl World {
             && self.sched.is_empty()
             && self.ctl.is_empty()
             && self.fences == 0
+            && self.leaving.is_empty()
             && self.q.iter().all(|q| q.wire.is_empty());
         if !rst && o.idle && o.deadline_valid && quiet && self.cycle > 40 {
             assert_eq!(
@@ -352,6 +365,11 @@ impl World {
         if self.fences > 0 && !self.hold_fence && self.rng.p(0.05) {
             self.fences -= 1;
             n.pl_fence = true;
+        }
+        if self.leaving.front().is_some_and(|x| x.0 <= self.cycle) {
+            let (_, i) = self.leaving.pop_front().unwrap();
+            self.q[i].left += 1;
+            n.td = Some(i);
         }
         if rst {
             self.last = n;
@@ -431,6 +449,12 @@ impl World {
             self.check_packet(i, &p);
             let at = self.cycle + 20 + self.rng.below(4);
             let lost = self.rng.p(self.loss);
+            let t = &p.cmd;
+            assert!(!t.resp);
+            assert_eq!(t.resp_end, self.q[i].uc() && self.last_of_message(i, &p));
+            if t.resp_end {
+                self.leaving.push_back((at, i));
+            }
             let q = &mut self.q[i];
             q.tx.push(p.clone());
             if !lost && !self.manual && !q.mute {
@@ -438,6 +462,13 @@ impl World {
                 q.wire.push_back((at, p));
             }
         }
+    }
+
+    /// The last packet of its WQE.
+    fn last_of_message(&self, i: usize, p: &Pkt) -> bool {
+        let psn = p.cmd.psn.index() as u32;
+        let last = |w: &Wqe| (w.first + w.npsn - 1) & PSN;
+        self.q[i].wqes.iter().any(|w| last(w) == psn)
     }
 
     /// Everything in a packet follows from its PSN.
@@ -475,7 +506,8 @@ impl World {
             (_, false, true) => (9, false),
             (_, true, true) => (0x0B, false),
         };
-        assert_eq!(c.opcode.index(), want, "opcode of {p:?} for {w:?}");
+        let class = if q.uc() { 0x20 } else { 0 };
+        assert_eq!(c.opcode.index(), want | class, "opcode of {p:?} for {w:?}");
         if w.op >= 5 {
             assert_eq!(c.len.index(), 0);
             assert!(p.segs.is_empty());
@@ -500,7 +532,8 @@ impl World {
             assert_eq!(u64::from(c.imm) as u32, w.imm);
         }
         assert_eq!(c.se, last && w.solicited && w.op != 3, "se of {w:?}");
-        assert!(c.ackreq || !(last || psn & 15 == 15));
+        assert!(c.ackreq || q.uc() || !(last || psn & 15 == 15));
+        assert!(!(c.ackreq && q.uc()));
         assert_eq!(u64::from(c.stamp), 0xD00 + i as u64);
         let mut pieces = vec![];
         let (mut at, end) = (0u64, off as u64 + len as u64);
@@ -516,6 +549,9 @@ impl World {
 
     /// The responder of QP `i`.
     fn respond(&mut self, i: usize, p: &Pkt) {
+        if self.q[i].uc() {
+            return;
+        }
         let psn = p.cmd.psn.index() as u32;
         let op = p.cmd.opcode.index();
         let mtu = mtu_bytes(&self.q[i].cfg);
@@ -672,6 +708,7 @@ impl World {
             assert!(!w.signaled && st != 5, "no CQE for {w:?}");
         }
         assert!(st != 0 || q.wqes[k].signaled);
+        assert!(st != 0 || !q.uc() || k < q.left, "completed before it left");
         assert_eq!(j.length.index() as u32, q.wqes[k].len);
         assert_eq!(j.opcode.index() as u8, q.wqes[k].op);
         q.cqes.push((k, st));
@@ -704,6 +741,7 @@ impl World {
             && self.sched.is_empty()
             && self.ctl.is_empty()
             && self.rxw.is_empty()
+            && self.leaving.is_empty()
             && self.q.iter().all(|q| q.free == q.pi && q.wire.is_empty())
     }
     pub fn statuses(&self, i: usize) -> Vec<u8> {
@@ -783,6 +821,8 @@ impl World {
         s.set("tx_ready", n.tx_ready as u8);
         s.set("pl_ready", n.pl_ready as u8);
         s.set("pl_fence", n.pl_fence as u8);
+        s.set("td_valid", n.td.is_some() as u8);
+        s.set("td_qp", n.td.unwrap_or(0) as u64);
         s.set("sqfree_ready", n.sqfree_ready as u8);
         s.set("err_ready", n.err_ready as u8);
     }
@@ -852,6 +892,8 @@ impl Bench {
         u.tx_ready.next = n.tx_ready;
         u.pl_ready.next = n.pl_ready;
         u.pl_fence.next = n.pl_fence;
+        u.td_valid.next = n.td.is_some();
+        u.td_qp.next = (n.td.unwrap_or(0) as u64).into();
         u.sqfree_ready.next = n.sqfree_ready;
         u.err_ready.next = n.err_ready;
         assert!(simulate(u, 50), "no fixed point");

@@ -37,7 +37,12 @@ pub fn rx(p: &Pkt) -> RxPkt {
         psn: p.psn.into(),
         va: p.va.into(),
         rkey: p.rkey.into(),
-        dlen: p.dlen.into(),
+        // an AtomicETH has no DMALen
+        dlen: if matches!(p.op & 31, 0x13 | 0x14) {
+            0.into()
+        } else {
+            p.dlen.into()
+        },
         aeth: 0.into(),
         imm: p.imm.into(),
         sip: gid(p.sip),

@@ -218,6 +218,13 @@ impl Qp {
         self.msg = Msg::None;
     }
 
+    /// UC: the packet is dropped, and the message with it.
+    fn give_up(&mut self, p: &Pkt, out: &mut Effects) {
+        self.msg = Msg::None;
+        out.ev[2] += 1;
+        out.jobs.push(Job::Free { slot: p.slot });
+    }
+
     fn allowed(
         &self,
         mrs: &[Mr],
@@ -242,12 +249,13 @@ impl Qp {
         out.ev[4] += p.ce as u64;
         let free = Job::Free { slot: p.slot };
         let ok = p.qpn >> log_qp == self.cfg.tag
-            && self.cfg.ty == 0
+            && self.cfg.ty < 2
             && (2..=4).contains(&self.cfg.state)
             && self.live
             && !self.err
             && p.sip == self.cfg.dip;
-        if !ok || (p.op >> 5 != 0 && p.op != 0x81) {
+        let uc = self.cfg.ty == 1;
+        if !ok || (p.op >> 5 != uc as u8 && p.op != 0x81) {
             out.ev[0] += 1;
             return out.jobs.push(free);
         }
@@ -255,6 +263,10 @@ impl Qp {
             out.ev[3] += 1;
             return out.jobs.push(free);
         }
+        let p = &Pkt {
+            op: p.op & 31,
+            ..p.clone()
+        };
         let mtu = 128 << self.cfg.mtu;
         let d = (p.psn.wrapping_sub(self.epsn)) & M24;
         let send = matches!(p.op, 0..=5);
@@ -279,7 +291,12 @@ impl Qp {
             0x14 => 2,
             _ => 0,
         };
-        if d >= 1 << 23 {
+        if uc && first {
+            // begins at any PSN, and ends what was not finished
+            self.epsn = p.psn;
+            self.msg = Msg::None;
+        }
+        if !uc && d >= 1 << 23 {
             out.ev[1] += 1;
             if read && p.len == 0 {
                 let back = (1 << 24) - d;
@@ -294,7 +311,7 @@ impl Qp {
             }
             return out.jobs.push(free);
         }
-        if d > 0 {
+        if !uc && d > 0 {
             out.ev[2] += 1;
             if !self.nak {
                 self.nak = true;
@@ -320,10 +337,16 @@ impl Qp {
             _ if first => p.len <= mtu,
             _ => p.len >= 1 && p.len <= mtu,
         };
+        if uc && (!(send || write) || !order || !size || (!first && d != 0)) {
+            return self.give_up(p, out);
+        }
         if !(send || write || read) || !order || !size {
             return self.fatal(p, out, 0x61, 1, held);
         }
         if ((send && first) || (write && imm)) && self.ci == self.pi {
+            if uc {
+                return self.give_up(p, out);
+            }
             self.nak = true;
             self.nak(out, p.psn, 0x20 | self.cfg.min_rnr);
             return out.jobs.push(free);
@@ -366,10 +389,14 @@ impl Qp {
                 _ => (p.va, p.dlen, p.rkey, p.dlen),
             };
             let fits = if last { rem == p.len } else { rem > p.len };
+            let may = rem == 0 || self.allowed(mrs, rkey, va, rem, |m| m.rw);
+            if uc && (!self.cfg.acc_write || rem > 1 << 31 || !fits || !may) {
+                return self.give_up(p, out);
+            }
             if !self.cfg.acc_write || rem > 1 << 31 || !fits {
                 return self.fatal(p, out, 0x61, 1, None);
             }
-            if rem > 0 && !self.allowed(mrs, rkey, va, rem, |m| m.rw) {
+            if !may {
                 return self.fatal(p, out, 0x62, 2, None);
             }
             if p.len > 0 {
@@ -401,10 +428,16 @@ impl Qp {
                 let n = left.min(len - off);
                 if n > 0 && !self.allowed(mrs, key, va, len, |m| m.lw) {
                     out.jobs.extend(jobs);
+                    if uc {
+                        return self.give_up(p, out);
+                    }
                     return self.fatal(p, out, 0x63, 1, Some(4));
                 }
                 if n < left && sge == 3 {
                     out.jobs.extend(jobs);
+                    if uc {
+                        return self.give_up(p, out);
+                    }
                     return self.fatal(p, out, 0x61, 1, Some(1));
                 }
                 if n > 0 {
@@ -456,7 +489,7 @@ impl Qp {
             jobs.push(free);
         }
         out.jobs.extend(jobs);
-        if p.ackreq {
+        if p.ackreq && !uc {
             self.nak(out, p.psn, 0x1F);
         }
     }
