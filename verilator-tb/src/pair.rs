@@ -31,6 +31,7 @@ impl Pair {
         let mut sim = Sim::scripted(&SimConfig { cards: 2, ..*cfg });
         let mut ends = [0, 1].map(|card| {
             let mut host = Host::new(&mut sim, card, 1);
+            host.qp_type = conn.qp_type;
             let pd = host.alloc_pd(&mut sim);
             let cq = host.create_cq(&mut sim, 12);
             let buf = host.alloc(len + 8192, 4096);

@@ -9,6 +9,8 @@ pub mod mask {
     pub const TO_INIT: u64 = 0x39;
     pub const TO_RTR: u64 = 0x12_9181;
     pub const TO_RTS: u64 = 0x1_2E01;
+    pub const UC_TO_RTR: u64 = 0x10_1181;
+    pub const UC_TO_RTS: u64 = 0x1_0001;
     pub const STATE: u64 = 1;
 }
 
@@ -21,6 +23,8 @@ pub struct Host {
     seq: u32,
     block: u64,
     pub eq: Ring,
+    /// Type of the QPs that are created.
+    pub qp_type: u8,
 }
 
 /// A completion or event ring.
@@ -57,6 +61,8 @@ pub struct Conn {
     pub gid: u8,
     pub psn: u32,
     pub tclass: u8,
+    /// RC or UC.
+    pub qp_type: u8,
 }
 
 impl Default for Conn {
@@ -71,6 +77,7 @@ impl Default for Conn {
             gid: 1,
             psn: 0,
             tclass: 2,
+            qp_type: table::qp_type::RC,
         }
     }
 }
@@ -122,6 +129,7 @@ impl Host {
             seq: 0,
             block: 0,
             eq,
+            qp_type: table::qp_type::RC,
         };
         h.block = h.alloc(PAGE, PAGE);
         h.eq.base = h.alloc(64 << h.eq.log, PAGE);
@@ -244,11 +252,12 @@ impl Host {
         sq_log: u32,
         rq_log: u32,
     ) -> Qp {
+        let qp_type = self.qp_type;
         let sq = self.alloc(64 << sq_log, PAGE);
         let rq = self.alloc(64 << rq_log, PAGE);
         let r = self
             .command(sim, cmd::op::CREATE_QP, 0, |c| {
-                cmd::create_qp::qp_type.put(c, table::qp_type::RC as u64);
+                cmd::create_qp::qp_type.put(c, qp_type as u64);
                 cmd::create_qp::sq_log.put(c, sq_log as u64);
                 cmd::create_qp::rq_log.put(c, rq_log as u64);
                 cmd::create_qp::pd.put(c, pd as u64);
@@ -319,7 +328,8 @@ impl Host {
             (m::ip6, (c.gid != 1) as u64),
         ];
         self.command(sim, cmd::op::MODIFY_QP, qp.qpn, |b| {
-            m::mask.put(b, mask::TO_RTR);
+            let rc = c.qp_type == table::qp_type::RC;
+            m::mask.put(b, if rc { mask::TO_RTR } else { mask::UC_TO_RTR });
             for (f, v) in set {
                 f.put(b, v);
             }
@@ -334,8 +344,9 @@ impl Host {
             (m::rnr_retry, c.rnr_retry as u64),
             (m::max_rd, c.max_rd as u64),
         ];
-        self.modify(sim, qp.qpn, mask::TO_RTS, &set)
-            .expect("to RTS");
+        let rc = c.qp_type == table::qp_type::RC;
+        let to_rts = if rc { mask::TO_RTS } else { mask::UC_TO_RTS };
+        self.modify(sim, qp.qpn, to_rts, &set).expect("to RTS");
     }
 
     /// Writes a WQE into the ring; [`Host::ring_sq`] tells the card.
