@@ -52,6 +52,7 @@ layout! {
         smac: 160, 48, "Source MAC";
         sip: 208, 128, "Source IP in GID form";
         dip: 336, 128, "Destination IP in GID form";
+        qkey: 464, 32, "Q_Key of a UD QP, whose other fields here are unused";
     }
 }
 

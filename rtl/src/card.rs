@@ -112,6 +112,9 @@ pub struct Card<
     readresp: ReadResp<LQ, LM, LJ>,
     order: Order<LQ>,
     acks: Acks<LQ>,
+    /// Address vectors of the UD packets between requester and egress.
+    ud_av: Fifo<Bits<309>, 7>,
+    gid_egress: SdpRam<GidEntry, 4>,
     atomic: AtomicUnit<W>,
     tx_arb: TxArb,
     xl_tx: Translate<LX, NX>,
@@ -319,6 +322,8 @@ impl<
             readresp: Default::default(),
             order: Default::default(),
             acks: Default::default(),
+            ud_av: Default::default(),
+            gid_egress: Default::default(),
             atomic: AtomicUnit::new(0xB0),
             tx_arb: Default::default(),
             xl_tx: Translate::new(0xA0),
@@ -421,6 +426,7 @@ impl<
             self, clock, hostport, doorbell, sqfetch, rqfetch, requester, responder, readresp,
             order, acks, atomic, tx_arb, xl_tx, txdma, egress, ingress, placement, sequencer, regs
         );
+        clock!(self, clock, ud_av, gid_egress);
         clock!(self, clock, pl_arb, err_a, err_b, err_arb, ev_arb, fence_src);
         clock!(
             self,
@@ -451,6 +457,18 @@ impl<
         self.readresp.rst.next = self.rst.val();
         self.order.rst.next = self.rst.val();
         self.acks.rst.next = self.rst.val();
+        self.ud_av.rst.next = self.rst.val();
+        self.ud_av.s_valid.next = self.requester.ua_valid.val();
+        self.ud_av.s_data.next = self.requester.ua_data.val();
+        self.requester.ua_ready.next = self.ud_av.s_ready.val();
+        self.egress.ua_valid.next = self.ud_av.m_valid.val();
+        self.egress.ua_data.next = self.ud_av.m_data.val();
+        self.ud_av.m_ready.next = self.egress.ua_ready.val();
+        self.gid_egress.we.next = self.sequencer.gid_we.val();
+        self.gid_egress.waddr.next = self.sequencer.gid_waddr.val();
+        self.gid_egress.wdata.next = self.sequencer.gid_wdata.val();
+        self.gid_egress.raddr.next = self.egress.gid_raddr.val();
+        self.egress.gid_rdata.next = self.gid_egress.rdata.val();
         self.atomic.rst.next = self.rst.val();
         self.tx_arb.rst.next = self.rst.val();
         self.xl_tx.rst.next = self.rst.val();

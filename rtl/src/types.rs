@@ -109,7 +109,7 @@ packed_struct! {
         pub len: Bits<13>,
         pub va: Bits<64>,
         pub rkey: Bits<32>,
-        /// DMALen of a RETH. An atomic request carries its compare operand in `imm` (low half) and `dlen`, the other one in `seg_va`.
+        /// DMALen of a RETH. UD: the QPN that sends. An atomic request carries its compare operand in `imm` (low half) and `dlen`, the other one in `seg_va`.
         pub dlen: Bits<32>,
         pub imm: Bits<32>,
         /// AETH word: syndrome in bits 31:24, MSN in 23:0.
@@ -155,7 +155,7 @@ packed_struct! {
         pub ackreq: bool,
         pub qpn: Bits<24>,
         pub psn: Bits<24>,
-        /// RETH (or AtomicETH address and rkey). ATOMIC ACK: the original data.
+        /// RETH (or AtomicETH address and rkey). ATOMIC ACK: the original data. DETH: Q_Key in the high half, source QPN in the low 24 bits.
         pub va: Bits<64>,
         pub rkey: Bits<32>,
         pub dlen: Bits<32>,
@@ -203,6 +203,8 @@ packed_struct! {
         pub is_recv: bool,
         pub with_imm: bool,
         pub with_inv: bool,
+        /// The first 40 bytes are the GRH area; the source QPN is in `va`.
+        pub grh: bool,
         pub solicited: bool,
         pub length: Bits<32>,
         pub imm: Bits<32>,

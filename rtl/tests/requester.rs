@@ -85,6 +85,45 @@ fn unreliable_connection() {
     assert_eq!(s[s.len() - 3..], [0, 2, 5]);
 }
 
+/// UD beside RC: one packet each, with its address vector and SGEs behind that.
+#[test]
+fn datagrams() {
+    let mut b = Bench::new(13);
+    b.w.up(0, 2, 100, |_| {});
+    for i in [3, 6] {
+        b.w.up(i, 5, 0xFF_FFF0, |c| c.qp_type = 2.into());
+    }
+    for k in 0..60u32 {
+        for i in [3, 6] {
+            let n = [1, 0, 1, 2, 3, 5, 14][b.w.rng.below(7) as usize];
+            let lens: Vec<u32> = (0..n).map(|_| b.w.rng.below(4096 / n) as u32).collect();
+            let mut w = b.w.wqe((k & 1) as u8, &lens);
+            w.ip6 = b.w.rng.p(0.5);
+            w.vlan = b.w.rng.p(0.5);
+            w.signaled = b.w.rng.p(0.7);
+            while b.w.room(i) < 5 {
+                b.cycle();
+            }
+            b.w.post(i, w);
+        }
+        if k % 3 == 0 && b.w.room(0) > 5 {
+            let w = b.w.wqe(3, &[700]);
+            b.w.post(0, w);
+        }
+    }
+    b.finish(8_000);
+    assert_eq!(b.w.count, [0; 7]);
+    all_good(&b, &[0, 3, 6]);
+    // more than 4096 bytes, and WRITE
+    let w = b.w.wqe(0, &[4097]);
+    b.w.post(3, w);
+    let w = b.w.wqe(3, &[10]);
+    b.w.post(6, w);
+    b.finish(2_000);
+    assert_eq!(b.w.statuses(3).last(), Some(&1));
+    assert_eq!(b.w.statuses(6).last(), Some(&2));
+}
+
 /// Every WQE of these QPs completed with success, each signaled one with a CQE.
 fn all_good(b: &Bench, qps: &[usize]) {
     for &i in qps {
@@ -570,6 +609,7 @@ fn differential() {
                 pl_fence,
                 td_valid,
                 td_qp,
+                ua_ready,
                 sqfree_ready,
                 err_ready
             ),

@@ -85,7 +85,8 @@ fn tables(b: &mut Bench, rng: &mut Rng) {
 fn configure(q: &mut Qp, rng: &mut Rng) {
     q.cfg = Cfg {
         state: *[2, 3, 3, 3, 4].get(rng.below(5) as usize).unwrap(),
-        ty: rng.p(0.25) as u64,
+        ty: [0, 0, 0, 0, 1, 1, 2, 2][rng.below(8) as usize],
+        qkey: rng.next() >> 32,
         tag: rng.below(0x1_0000),
         mtu: 1 + rng.below(5),
         pd: 5,
@@ -158,6 +159,22 @@ impl Peer {
         p.ackreq = rng.p(0.5);
         p.ce = rng.p(0.1);
         let mut n = 1;
+        if q.cfg.ty == 2 {
+            p.op = 0x64 + rng.below(2) as u8;
+            p.len = [0, 1, 100, 4096, rng.below(4097)][rng.below(5) as usize];
+            p.va = (q.cfg.qkey << 32) | rng.below(1 << 24);
+            if rng.p(0.03) {
+                p.va ^= 1 << (32 + rng.below(32));
+            }
+            p.sip = std::array::from_fn(|_| rng.next() as u8);
+            if rng.p(0.5) {
+                p.sip[..12].copy_from_slice(&[0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0xFF, 0xFF]);
+            }
+            self.psns.push(self.next_psn);
+            self.hist.push(p);
+            self.next_psn = (self.next_psn + 1) & M24;
+            return;
+        }
         let (kind, left, imm, first) = *self.left.get_or_insert_with(|| {
             let len = match rng.below(6) {
                 0 => rng.below(6),
@@ -212,7 +229,7 @@ impl Peer {
                 Some((kind, left - mtu, imm, false))
             };
         }
-        p.op |= 0x20 * q.cfg.ty as u8;
+        p.op |= 0x20 * (q.cfg.ty == 1) as u8;
         self.psns.push(self.next_psn);
         self.hist.push(p);
         self.next_psn = (self.next_psn + n) & M24;

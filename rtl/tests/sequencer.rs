@@ -77,7 +77,6 @@ fn objects_and_owners() {
     let (pd1, pd2) = (pds[2], pds[1]);
     let q = b.qp_block(pd1, cqs[0], cqs[2]);
     for (f, v, e) in [
-        (cmd::create_qp::qp_type, 2, errno::EOPNOTSUPP),
         (cmd::create_qp::qp_type, 3, errno::EOPNOTSUPP),
         (cmd::create_qp::sq_log, 3, errno::EINVAL),
         (cmd::create_qp::rq_stride, 3, errno::EINVAL),
@@ -372,6 +371,7 @@ fn modify_block(b: &mut Bench, qpn: u64, next: u64, cur: u64, mask: u32) -> [u8;
     f::pkey_index.put(&mut c, 0);
     let six = b.rng.below(2);
     f::sgid_index.put(&mut c, 1 - six);
+    f::qkey.put(&mut c, b.rng.below(1 << 32));
     f::ip6.put(&mut c, six);
     c
 }
@@ -402,6 +402,9 @@ fn apply(cfg: &mut [u8; 32], a: &mut [u8; 64], c: &[u8; 128]) {
         if has(bit) {
             d.put(cfg, s.get(c));
         }
+    }
+    if has(6) {
+        av::qkey.put(a, f::qkey.get(c));
     }
     if has(20) {
         av::dqpn.put(a, f::dqpn.get(c));

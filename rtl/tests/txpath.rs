@@ -21,9 +21,9 @@ macro_rules! run {
             $name,
             <$top>::default,
             inputs!(
-                rst, cmd_valid, cmd_data, ack_valid, ack_data, av_rdata, mrm_rdata, limit_log,
-                rd_ready, cpl_valid, cpl_data, cpl_meta, xrd_ready, fill_valid, fill_data, flush,
-                tx_ready, done_ready
+                rst, cmd_valid, cmd_data, ack_valid, ack_data, av_rdata, ua_valid, ua_data,
+                gid_rdata, mrm_rdata, limit_log, rd_ready, cpl_valid, cpl_data, cpl_meta,
+                xrd_ready, fill_valid, fill_data, flush, tx_ready, done_ready
             ),
         )
         .cycles($cycles)

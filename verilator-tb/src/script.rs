@@ -11,6 +11,9 @@ pub mod mask {
     pub const TO_RTS: u64 = 0x1_2E01;
     pub const UC_TO_RTR: u64 = 0x10_1181;
     pub const UC_TO_RTS: u64 = 0x1_0001;
+    pub const UD_TO_INIT: u64 = 0x71;
+    pub const UD_TO_RTR: u64 = 1;
+    pub const UD_TO_RTS: u64 = 0x1_0001;
     pub const STATE: u64 = 1;
 }
 
@@ -61,8 +64,10 @@ pub struct Conn {
     pub gid: u8,
     pub psn: u32,
     pub tclass: u8,
-    /// RC or UC.
+    /// RC, UC or UD.
     pub qp_type: u8,
+    /// UD.
+    pub qkey: u32,
 }
 
 impl Default for Conn {
@@ -78,6 +83,7 @@ impl Default for Conn {
             psn: 0,
             tclass: 2,
             qp_type: table::qp_type::RC,
+            qkey: 0x1122_3344,
         }
     }
 }
@@ -95,8 +101,21 @@ pub struct Wr {
     /// Operands of an atomic: swap or add, compare.
     pub swap: u64,
     pub compare: u64,
+    /// UD: where to.
+    pub ud: Option<UdDest>,
     /// (address, bytes, lkey)
     pub sges: Vec<(u64, u32, u32)>,
+}
+
+/// Destination of a datagram.
+#[derive(Debug, Clone, Copy)]
+pub struct UdDest {
+    pub qpn: u32,
+    pub qkey: u32,
+    pub mac: [u8; 6],
+    pub gid: [u8; 16],
+    /// Index of the source GID: 1 is the IPv4 one.
+    pub sgid: u8,
 }
 
 /// A completion.
@@ -109,6 +128,8 @@ pub struct Cqe {
     pub is_recv: bool,
     pub length: u32,
     pub imm: Option<u32>,
+    /// UD: the source QPN.
+    pub grh: Option<u32>,
 }
 
 const PAGE: u64 = 4096;
@@ -307,6 +328,17 @@ impl Host {
             (m::acc_atomic, 1),
             (m::port, 1),
         ];
+        if c.qp_type == table::qp_type::UD {
+            let set = |s: u64| [(m::next_state, s), (m::port, 1), (m::qkey, c.qkey as u64)];
+            for (s, mask) in [
+                (1, mask::UD_TO_INIT),
+                (2, mask::UD_TO_RTR),
+                (3, mask::UD_TO_RTS),
+            ] {
+                self.modify(sim, qp.qpn, mask, &set(s)).expect("UD QP up");
+            }
+            return;
+        }
         self.modify(sim, qp.qpn, mask::TO_INIT, &init)
             .expect("to INIT");
         let peer = sim.ids[peer_card].clone();
@@ -352,7 +384,8 @@ impl Host {
     /// Writes a WQE into the ring; [`Host::ring_sq`] tells the card.
     pub fn post_send(&self, sim: &mut Sim, qp: &mut Qp, wr: &Wr) -> u16 {
         let n = wr.sges.len();
-        let units = 1 + n.saturating_sub(2).div_ceil(4);
+        let ud = wr.ud.is_some() as usize;
+        let units = 1 + n.saturating_sub(2).div_ceil(4) + ud;
         let mut b = vec![0u8; units * wqe::UNIT];
         use wqe::sq as f;
         f::opcode.put(&mut b, wr.op as u64);
@@ -370,11 +403,23 @@ impl Host {
             let at = if k < 2 {
                 32 + 16 * k
             } else {
-                64 + 16 * (k - 2)
+                64 + 64 * ud + 16 * (k - 2)
             };
             b[at..at + 8].copy_from_slice(&va.to_le_bytes());
             b[at + 8..at + 12].copy_from_slice(&len.to_le_bytes());
             b[at + 12..at + 16].copy_from_slice(&key.to_le_bytes());
+        }
+        if let Some(d) = &wr.ud {
+            use wqe::ud_av as a;
+            let u = &mut b[64..128];
+            a::dqpn.put(u, d.qpn as u64);
+            a::qkey.put(u, d.qkey as u64);
+            a::hop_limit.put(u, 64);
+            a::sport.put(u, 0xC123);
+            a::dmac.put_bytes(u, &d.mac);
+            a::dgid.put_bytes(u, &d.gid);
+            a::sgid_index.put(u, d.sgid as u64);
+            a::ip6.put(u, (d.sgid != 1) as u64);
         }
         if wr.op == wqe::op::CMP_SWAP || wr.op == wqe::op::FETCH_ADD {
             f::sge1_va.put(&mut b, wr.swap);
@@ -445,6 +490,7 @@ impl Host {
             is_recv: f::is_recv.get(&b) == 1,
             length: f::length.get(&b) as u32,
             imm: (f::with_imm.get(&b) == 1).then(|| f::imm.get(&b) as u32),
+            grh: (f::grh.get(&b) == 1).then(|| f::src_qp.get(&b) as u32),
         })
     }
 

@@ -1,8 +1,9 @@
 //! Header builder: one descriptor or acknowledgement in, one complete header and frame geometry out.
 
 use super::hdrlen::{Bswap, HdrInfo, HdrLen, WordGeo};
-use crate::layouts::Av;
+use crate::layouts::{Av, UdAv};
 use crate::packed_struct;
+use crate::sequencer::GidEntry;
 use crate::txdma::TxDesc;
 use crate::types::{AckCmd, TxDone};
 use rust_hdl::prelude::*;
@@ -145,6 +146,12 @@ pub struct Builder<const L: usize> {
     pub ack_ready: Signal<Out, bool>,
     pub av_raddr: Signal<Out, Bits<12>>,
     pub av_rdata: Signal<In, Av>,
+    /// Address vectors of the UD packets, in their order; source addresses.
+    pub ua_valid: Signal<In, bool>,
+    pub ua_data: Signal<In, Bits<309>>,
+    pub ua_ready: Signal<Out, bool>,
+    pub gid_raddr: Signal<Out, Bits<4>>,
+    pub gid_rdata: Signal<In, GidEntry>,
     pub done_valid: Signal<Out, bool>,
     pub done_data: Signal<Out, TxDone>,
     pub done_ready: Signal<In, bool>,
@@ -206,6 +213,10 @@ pub struct Builder<const L: usize> {
     oe: Signal<Local, Bits<8>>,
     opc: Signal<Local, Bits<8>>,
     v: Signal<Local, Av>,
+    ua: Signal<Local, UdAv>,
+    ua_raw: Signal<Local, Bits<512>>,
+    gid: Signal<Local, GidEntry>,
+    is_ud: Signal<Local, bool>,
     psn: Signal<Local, Bits<24>>,
     qpn: Signal<Local, Bits<24>>,
     sport: Signal<Local, Bits<16>>,
@@ -265,6 +276,12 @@ impl<const L: usize> Logic for Builder<L> {
         self.sw_aeth.x.next = self.aeth.val();
         self.opc.next = self.it.q.val().opcode;
         self.v.next = self.av.q.val();
+        self.ua_raw.next = bit_cast::<512, 309>(self.ua_data.val());
+        self.ua.next = self.ua_raw.val().into();
+        self.gid.next = self.gid_rdata.val();
+        self.gid_raddr.next = self.ua.val().sgid_index;
+        self.is_ud.next = (self.opc.val().get_bits::<3>(5) == 3) & !self.is_ack.q.val();
+        self.ua_ready.next = false;
 
         // geometry
         self.len2.next = self.padded.q.val().get_bits::<2>(0);
@@ -400,6 +417,24 @@ impl<const L: usize> Logic for Builder<L> {
             }
             St::Load => {
                 self.av.d.next = self.av_rdata.val();
+                if self.is_ud.val() {
+                    // it was pushed before the packet was, and its source address was asked for in the cycle before
+                    self.ua_ready.next = self.ua_valid.val();
+                    self.av.d.next.dqpn = self.ua.val().dqpn;
+                    self.av.d.next.ip6 = self.ua.val().ip6;
+                    self.av.d.next.has_vlan = self.ua.val().has_vlan;
+                    self.av.d.next.pcp = self.ua.val().pcp;
+                    self.av.d.next.hop_limit = self.ua.val().hop_limit;
+                    self.av.d.next.tclass = self.ua.val().tclass;
+                    self.av.d.next.vlan = self.ua.val().vlan;
+                    self.av.d.next.sport = self.ua.val().sport;
+                    self.av.d.next.dmac = self.ua.val().dmac;
+                    self.av.d.next.flow_label = self.ua.val().flow_label;
+                    self.av.d.next.smac = self.gid.val().mac;
+                    self.av.d.next.sip = self.gid.val().gid;
+                    self.av.d.next.dip = self.ua.val().dgid;
+                    self.it.d.next.rkey = self.ua.val().qkey;
+                }
                 if self.is_ack.q.val() {
                     self.it.d.next.ip6 = self.av_rdata.val().ip6;
                     self.it.d.next.vlan = self.av_rdata.val().has_vlan;
@@ -427,7 +462,16 @@ impl<const L: usize> Logic for Builder<L> {
                 self.m.d.next.stop = self.it.q.val().len + bit_cast::<13, 8>(self.info.q.val().hl);
                 self.m.d.next.hl = self.info.q.val().hl;
                 self.ext.d.next = 0.into();
-                if self.info.q.val().reth {
+                if self.info.q.val().deth {
+                    // Q_Key, then the QPN that sends (it travels as dlen)
+                    self.ext.d.next = (bit_cast::<224, 32>(self.sw_rkey.y.val())
+                        | (bit_cast::<224, 32>(self.sw_dlen.y.val()) << 32))
+                        | (bit_cast::<224, 32>(self.it.q.val().imm) << 64);
+                    if !self.info.q.val().imm {
+                        self.ext.d.next = bit_cast::<224, 32>(self.sw_rkey.y.val())
+                            | (bit_cast::<224, 32>(self.sw_dlen.y.val()) << 32);
+                    }
+                } else if self.info.q.val().reth {
                     self.ext.d.next = (bit_cast::<224, 64>(self.sw_va.y.val())
                         | (bit_cast::<224, 32>(self.sw_rkey.y.val()) << 64))
                         | (bit_cast::<224, 32>(self.sw_dlen.y.val()) << 96);

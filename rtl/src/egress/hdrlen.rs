@@ -14,6 +14,8 @@ packed_struct! {
         pub aeth: bool,
         /// ImmDt or IETH.
         pub imm: bool,
+        /// DETH.
+        pub deth: bool,
         /// AtomicETH, AtomicAckETH (behind an AETH).
         pub atomic: bool,
         pub atack: bool,
@@ -26,7 +28,7 @@ packed_struct! {
     }
 }
 
-/// Combinational. Opcodes of RC and UC, and the CNP (0x81); any other has no extension header.
+/// Combinational. Opcodes of RC, UC and UD, and the CNP (0x81); any other has no extension header.
 #[derive(LogicBlock, Default)]
 pub struct HdrLen {
     pub opcode: Signal<In, Bits<8>>,
@@ -40,6 +42,7 @@ pub struct HdrLen {
     cnp: Signal<Local, bool>,
     atomic: Signal<Local, bool>,
     atack: Signal<Local, bool>,
+    deth: Signal<Local, bool>,
     ext: Signal<Local, Bits<8>>,
     base: Signal<Local, Bits<8>>,
     hl: Signal<Local, Bits<8>>,
@@ -53,6 +56,7 @@ impl Logic for HdrLen {
         self.aeth.next = false;
         self.imm.next = false;
         self.cnp.next = self.opcode.val() == 129;
+        self.deth.next = self.opcode.val().get_bits::<3>(5) == 3;
         self.atomic.next = false;
         self.atack.next = false;
         match self.op5.val().index() {
@@ -81,7 +85,11 @@ impl Logic for HdrLen {
             _ => {}
         }
         self.ext.next = 0.into();
-        if self.atomic.val() {
+        if self.deth.val() & self.imm.val() {
+            self.ext.next = 12.into();
+        } else if self.deth.val() {
+            self.ext.next = 8.into();
+        } else if self.atomic.val() {
             self.ext.next = 28.into();
         } else if self.atack.val() {
             self.ext.next = 12.into();
@@ -104,6 +112,7 @@ impl Logic for HdrLen {
         self.info.next.reth = self.reth.val();
         self.info.next.aeth = self.aeth.val();
         self.info.next.imm = self.imm.val();
+        self.info.next.deth = self.deth.val();
         self.info.next.atomic = self.atomic.val();
         self.info.next.atack = self.atack.val();
         self.info.next.cnp = self.cnp.val();

@@ -9,7 +9,8 @@
 //! * A frame that has started goes out one word a cycle. Up to 32 words wait in the egress.
 //! * Latency: 18 cycles from a descriptor to the first word on the wire. Initiation interval: 7 cycles or the words of the frame, whichever
 //!   is more; frames that wait have no idle cycle between them.
-//! * Limits: opcodes of RC and UC without atomics, and CNP; headers up to 98 bytes; `W` is 64 or 512 (also 128, 256), `L = W / 8`,
+//! * UD: the address vector comes from `ua` (one per UD packet, in their order) and the source address from the GID table port, not from the table.
+//! * Limits: opcodes of RC, UC, UD and CNP; headers up to 106 bytes; `W` is 64 or 512 (also 128, 256), `L = W / 8`,
 //!   `P = W / 2`.
 //! * `TxCmd.imm` goes out as it is, lowest byte first, for ImmDt and IETH alike.
 
@@ -21,6 +22,7 @@ use self::build::Builder;
 use self::stream::Stream;
 use crate::layouts::Av;
 use crate::prims::Fifo;
+use crate::sequencer::GidEntry;
 use crate::txdma::TxDesc;
 use crate::types::{AckCmd, TxDone, WireMeta};
 use rust_hdl::prelude::*;
@@ -38,6 +40,11 @@ pub struct Egress<const W: usize, const L: usize, const P: usize> {
     pub ack_ready: Signal<Out, bool>,
     pub av_raddr: Signal<Out, Bits<12>>,
     pub av_rdata: Signal<In, Av>,
+    pub ua_valid: Signal<In, bool>,
+    pub ua_data: Signal<In, Bits<309>>,
+    pub ua_ready: Signal<Out, bool>,
+    pub gid_raddr: Signal<Out, Bits<4>>,
+    pub gid_rdata: Signal<In, GidEntry>,
     pub buf_raddr: Signal<Out, Bits<16>>,
     pub buf_rdata: Signal<In, Bits<W>>,
     pub free_valid: Signal<Out, bool>,
@@ -81,6 +88,11 @@ impl<const W: usize, const L: usize, const P: usize> Logic for Egress<W, L, P> {
         self.ack_ready.next = self.build.ack_ready.val();
         self.av_raddr.next = self.build.av_raddr.val();
         self.build.av_rdata.next = self.av_rdata.val();
+        self.build.ua_valid.next = self.ua_valid.val();
+        self.build.ua_data.next = self.ua_data.val();
+        self.ua_ready.next = self.build.ua_ready.val();
+        self.gid_raddr.next = self.build.gid_raddr.val();
+        self.build.gid_rdata.next = self.gid_rdata.val();
         self.done.s_valid.next = self.build.done_valid.val();
         self.done.s_data.next = self.build.done_data.val();
         self.build.done_ready.next = self.done.s_ready.val();

@@ -307,7 +307,9 @@ packed_struct! {
         pub sip: Bits<128>,
         /// Destination IP in GID form.
         pub dip: Bits<128>,
-        pub rsv3: Bits<48>,
+        /// Q_Key of a UD QP, whose other fields here are unused.
+        pub qkey: Bits<32>,
+        pub rsv3: Bits<16>,
     }
 }
 

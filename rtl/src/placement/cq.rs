@@ -323,12 +323,12 @@ impl<const LOG_CQ: usize, const LOG_PASID: usize> Logic for CqUnit<LOG_CQ, LOG_P
         self.cqe.next.is_recv = self.jj.val().is_recv;
         self.cqe.next.with_imm = self.jj.val().with_imm;
         self.cqe.next.with_inv = self.jj.val().with_inv;
-        self.cqe.next.grh = false;
+        self.cqe.next.grh = self.jj.val().grh;
         self.cqe.next.solicited = self.jj.val().solicited;
         self.cqe.next.rsv0 = 0.into();
         self.cqe.next.length = self.jj.val().length;
         self.cqe.next.imm = self.jj.val().imm;
-        self.cqe.next.src_qp = 0.into();
+        self.cqe.next.src_qp = self.jj.val().src_qp;
         self.cqe.next.vendor = 0.into();
         self.cqe.next.rsv1 = 0.into();
         self.cqe.next.timestamp = bit_cast::<64, 48>(self.now.val());

@@ -35,6 +35,8 @@ packed_struct! {
         pub with_imm: bool,
         pub with_inv: bool,
         pub solicited: bool,
+        pub grh: bool,
+        pub src_qp: Bits<24>,
         pub length: Bits<32>,
         pub imm: Bits<32>,
         pub stamp: Bits<48>,
@@ -139,6 +141,7 @@ pub struct Mover<const W: usize, const L: usize, const A: usize> {
     mj: Signal<Local, MvJob>,
     xr: Signal<Local, XlReq>,
     cj: Signal<Local, CqJob>,
+    jva: Signal<Local, Bits<64>>,
     h: Signal<Local, MvJob>,
     c: Signal<Local, XlChunk>,
     caddr: Signal<Local, Bits<64>>,
@@ -230,6 +233,7 @@ impl<const W: usize, const L: usize, const A: usize> Default for Mover<W, L, A> 
             mj: Default::default(),
             xr: Default::default(),
             cj: Default::default(),
+            jva: Default::default(),
             h: Default::default(),
             c: Default::default(),
             caddr: Default::default(),
@@ -285,8 +289,8 @@ impl<const W: usize, const L: usize, const A: usize> Logic for Mover<W, L, A> {
         self.mj.next.src = self.j.val().src;
         self.mj.next.stamp = self.j.val().stamp;
         self.mj.next.inl = self.j.val().inl;
-        self.mj.next.data = (bit_cast::<64, 32>(self.j.val().imm) << 32)
-            | bit_cast::<64, 32>(self.j.val().length);
+        self.mj.next.data =
+            (bit_cast::<64, 32>(self.j.val().imm) << 32) | bit_cast::<64, 32>(self.j.val().length);
         self.q.s_data.next = self.mj.val();
         self.q.s_valid.next = self.job_valid.val() & self.accept.val();
         self.xr.next.mr = self.j.val().mr;
@@ -307,6 +311,12 @@ impl<const W: usize, const L: usize, const A: usize> Logic for Mover<W, L, A> {
         self.cj.next.with_imm = self.j.val().with_imm;
         self.cj.next.with_inv = self.j.val().with_inv;
         self.cj.next.solicited = self.j.val().solicited;
+        self.cj.next.grh = self.j.val().grh;
+        self.jva.next = self.j.val().va;
+        self.cj.next.src_qp = 0.into();
+        if self.j.val().grh {
+            self.cj.next.src_qp = self.jva.val().get_bits::<24>(0);
+        }
         self.cj.next.length = self.j.val().length;
         self.cj.next.imm = self.j.val().imm;
         self.cj.next.stamp = self.j.val().stamp;

@@ -16,7 +16,7 @@ impl<const LOG_QP: usize, const LOG_SQ: usize, const LOG_MR: usize> Logic
         dff_setup!(self, clock, unach, fw, fw_qp, fw_push, ip_v, ip_qp, tx_v, tx_d, pl_v, pl_d);
         dff_setup!(self, clock, sq_v, sq_d, er_v, er_d);
         dff_setup!(self, clock, e_retx, e_tmo, e_msg, e_drop, e_dqp, e_rnr, e_seq, e_fat);
-        dff_setup!(self, clock, tdv);
+        dff_setup!(self, clock, tdv, uv, uav, ua_v);
         clock!(self, clock, ram, sched, timer, tdq);
         self.tdq.rst.next = self.rst.val();
         self.tdq.s_valid.next = self.td_valid.val();
@@ -125,7 +125,11 @@ impl<const LOG_QP: usize, const LOG_SQ: usize, const LOG_MR: usize> Logic
         self.idxok.next = self.hw.val().index == self.wi.q.val();
         self.unok.next = (self.hw.val().units != 0) & (self.hw.val().units < 6);
         self.nun.next = bit_cast::<6, 5>(self.hw.val().num_sge) + 5;
-        self.nunits.next = bit_cast::<3, 4>(self.nun.val().get_bits::<4>(2));
+        self.nraw.next = bit_cast::<3, 4>(self.nun.val().get_bits::<4>(2));
+        self.nunits.next = self.nraw.val();
+        if self.ud.val() {
+            self.nunits.next = self.nraw.val() + 1;
+        }
         self.rc.next = self.gg.val().qp_type == 0;
         self.ud.next = self.gg.val().qp_type == 2;
         self.badty.next = self.gg.val().qp_type == 3;
@@ -143,7 +147,8 @@ impl<const LOG_QP: usize, const LOG_SQ: usize, const LOG_MR: usize> Logic
                     & (self.gg.val().max_rd == 0))
                     | ((self.hw.val().num_sge > 16) | (self.nunits.val() > self.hw.val().units))));
         self.badlen.next = ((self.wlen.val().get_bit(31) & self.wlow.val().any())
-            | (self.watom.val() & (self.wlen.val() != 8)))
+            | ((self.watom.val() & (self.wlen.val() != 8))
+                | (self.ud.val() & (self.wlen.val() > 4096))))
             | (((self.hw.val().num_sge == 0) & self.wlen.val().any())
                 | ((self.hw.val().num_sge == 1) & (self.su.val().len2 != self.wlen.val())));
         self.skip_n.next = self.poff.val();
@@ -163,7 +168,11 @@ impl<const LOG_QP: usize, const LOG_SQ: usize, const LOG_MR: usize> Logic
         self.k1.next = self.k2.q.val() - 1;
         self.k3.next = self.k2.q.val() + 1;
         self.kend_n.next = self.k1.val() == self.hh.val().num_sge;
-        self.unit.next = self.k3.val().get_bits::<3>(2);
+        self.unit0.next = self.k3.val().get_bits::<3>(2);
+        self.unit.next = self.unit0.val();
+        if self.ud.val() & self.unit0.val().any() {
+            self.unit.next = self.unit0.val() + 1;
+        }
         self.pos.next = self.k3.val().get_bits::<2>(0);
         self.sidx.next = self.wi.q.val() + bit_cast::<16, 3>(self.unit.val());
         match self.pos.val().index() {
@@ -235,6 +244,9 @@ impl<const LOG_QP: usize, const LOG_SQ: usize, const LOG_MR: usize> Logic
         self.erok.next = !self.er_v.q.val() | self.err_ready.val();
         if self.tx_ready.val() {
             self.tx_v.d.next = false;
+        }
+        if self.ua_ready.val() {
+            self.ua_v.d.next = false;
         }
         if self.pl_ready.val() {
             self.pl_v.d.next = false;
@@ -358,8 +370,19 @@ impl<const LOG_QP: usize, const LOG_SQ: usize, const LOG_MR: usize> Logic
             self.t.next.len = 0.into();
         }
         self.t.next.opcode = self.opx.val();
+        self.ulive.next = self.uav.q.val();
+        if self.uv.q.val() {
+            self.ulive.next = self.slot_rdata.val().get_bits::<309>(0);
+        }
+        self.uav.d.next = self.ulive.val();
+        self.uv.d.next = false;
         if self.gg.val().qp_type == 1 {
             self.t.next.opcode = self.opx.val() | bits::<8>(32);
+        } else if self.ud.val() {
+            self.t.next.opcode = self.opx.val() | bits::<8>(96);
+            self.t.next.dlen = bit_cast::<32, 24>(self.qpn.val());
+            self.t.next.ip6 = self.ulive.val().get_bit(308);
+            self.t.next.vlan = self.ulive.val().get_bit(303);
         }
         if self.isatom.val() {
             self.t.next.seg_va = self.swap.q.val();
@@ -384,6 +407,7 @@ impl<const LOG_QP: usize, const LOG_SQ: usize, const LOG_MR: usize> Logic
         self.j.next.is_recv = false;
         self.j.next.with_imm = false;
         self.j.next.with_inv = false;
+        self.j.next.grh = false;
         self.j.next.solicited = false;
         self.j.next.length = self.hlen.val();
         self.j.next.imm = 0.into();
@@ -639,6 +663,10 @@ impl<const LOG_QP: usize, const LOG_SQ: usize, const LOG_MR: usize> Logic
                 }
             }
             St::Chk => {
+                if self.ud.val() {
+                    self.sidx.next = self.wi.q.val() + 1;
+                    self.uv.d.next = true;
+                }
                 self.segall.d.next = self.room.q.val() >= self.left32.val();
                 self.seglen.d.next = self.left.q.val();
                 if self.room.q.val() < self.left32.val() {
@@ -712,8 +740,13 @@ impl<const LOG_QP: usize, const LOG_SQ: usize, const LOG_MR: usize> Logic
                     self.lstat.d.next = 4.into();
                     self.st.d.next = St::Lerr;
                 } else if self.em.val() {
-                    if self.txfree.val() & (self.ipok.val() | !self.piece_all.val()) {
+                    if (self.txfree.val() & (self.ipok.val() | !self.piece_all.val()))
+                        & !(self.ud.val() & self.ua_v.q.val())
+                    {
                         self.txp.next = true;
+                        if self.fs.q.val() & self.ud.val() {
+                            self.ua_v.d.next = true;
+                        }
                         self.fs.d.next = false;
                         self.left.d.next = self.left.q.val() - self.seglen.q.val();
                         self.skip.d.next = 0.into();
@@ -1204,6 +1237,8 @@ impl<const LOG_QP: usize, const LOG_SQ: usize, const LOG_MR: usize> Logic
         }
         self.tx_valid.next = self.tx_v.q.val();
         self.tx_data.next = self.tx_d.q.val();
+        self.ua_valid.next = self.ua_v.q.val();
+        self.ua_data.next = self.uav.q.val();
         self.pl_valid.next = self.pl_v.q.val();
         self.pl_data.next = self.pl_d.q.val();
         self.sqfree_valid.next = self.sq_v.q.val();
@@ -1236,6 +1271,7 @@ impl<const LOG_QP: usize, const LOG_SQ: usize, const LOG_MR: usize> Logic
             self.fw_push.d.next = false;
             self.ip_v.d.next = false;
             self.tx_v.d.next = false;
+            self.ua_v.d.next = false;
             self.pl_v.d.next = false;
             self.sq_v.d.next = false;
             self.er_v.d.next = false;

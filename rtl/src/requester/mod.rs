@@ -45,7 +45,8 @@
 //! * READ data out of order rewinds once; the `gap` flag holds until progress or a timeout.
 //! * A deadline runs while anything is unacknowledged; it starts again on progress and on a rewind. RNR wait uses the same deadline.
 //! * A NAK or ACK outside `psn_una .. psn_max` is dropped, and counted, without effect.
-//! * UC: SEND and WRITE only, nothing is outstanding (`psn_una` goes along), no timer; a WQE completes when the egress reports its last packet on
+//! * UD: SEND and SEND_IMM of one packet, at most 14 SGEs; the address vector is unit 1 of the WQE.
+//! * UC: SEND and WRITE only, UD too: nothing is outstanding (`psn_una` goes along), no timer; a WQE completes when the egress reports its last packet on
 //!   `td`, which goes before everything but `ctl`. So at most the packets between here and the egress are in its queue of 128.
 //! * Opcodes: SEND, SEND_IMM, SEND_INV, WRITE, WRITE_IMM, READ, CMP_SWAP, FETCH_ADD (one SGE of 8 bytes; an atomic goes the way of a READ of one
 //!   packet, its data comes in the header of the ATOMIC ACK). Others, and inline data, end with LOC_QP_OP. UD and UC are refused the same way.
@@ -222,6 +223,10 @@ pub struct Requester<const LOG_QP: usize, const LOG_SQ: usize, const LOG_MR: usi
     pub td_valid: Signal<In, bool>,
     pub td_qp: Signal<In, Bits<12>>,
     pub td_ready: Signal<Out, bool>,
+    /// Address vector (`UdAv`) of each UD packet, in the order of `tx`.
+    pub ua_valid: Signal<Out, bool>,
+    pub ua_data: Signal<Out, Bits<309>>,
+    pub ua_ready: Signal<In, bool>,
     pub sqfree_valid: Signal<Out, bool>,
     pub sqfree_data: Signal<Out, QpIdx>,
     pub sqfree_ready: Signal<In, bool>,
@@ -251,6 +256,10 @@ pub struct Requester<const LOG_QP: usize, const LOG_SQ: usize, const LOG_MR: usi
     ev: DFF<Bits<2>>,
     // with event 2: a message has left
     tdv: DFF<bool>,
+    // address vector of a UD WQE: it arrives, is here, waits at the port
+    uv: DFF<bool>,
+    uav: DFF<Bits<309>>,
+    ua_v: DFF<bool>,
     qp: DFF<Bits<12>>,
     was_rx: DFF<bool>,
     c: DFF<ReqCtx>,
@@ -460,6 +469,9 @@ pub struct Requester<const LOG_QP: usize, const LOG_SQ: usize, const LOG_MR: usi
     rc: Signal<Local, bool>,
     ud: Signal<Local, bool>,
     badty: Signal<Local, bool>,
+    ulive: Signal<Local, Bits<309>>,
+    nraw: Signal<Local, Bits<3>>,
+    unit0: Signal<Local, Bits<3>>,
     do_tx: Signal<Local, bool>,
     take_ip: Signal<Local, bool>,
     other: Signal<Local, bool>,

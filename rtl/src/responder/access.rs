@@ -35,6 +35,8 @@ pub struct Access<const LOG_MR: usize> {
     pub key: Signal<Out, Bits<32>>,
     pub va: Signal<Out, Bits<64>>,
     pub n: Signal<Out, Bits<13>>,
+    /// UD: the first SGE ends before the IPv4 header.
+    pub tiny: Signal<Out, bool>,
     /// The SGE ends before the packet.
     pub more: Signal<Out, bool>,
     /// WRITE: left of the message after this packet.
@@ -187,6 +189,7 @@ impl<const LOG_MR: usize> Logic for Access<LOG_MR> {
         self.va.next = self.jva.q.val();
         self.n.next = self.cut.q.val();
         self.more.next = self.short.q.val();
+        self.tiny.next = self.sge_left.q.val().get_bit(31);
         self.rest.next = self.rdiff.q.val().get_bits::<32>(0);
         self.total.next = self.ttl.q.val();
     }

@@ -10,7 +10,7 @@ use rust_hdl::prelude::*;
 packed_struct! {
     /// Results of the checks.
     pub struct Verdict {
-        /// QPN, type, state and source are right.
+        /// QPN, type, state and source (UD: Q_Key) are right.
         pub basic: bool,
         /// PSN before, or equal to, ePSN.
         pub behind: bool,
@@ -55,6 +55,7 @@ pub struct Checks<const LOG_QP: usize> {
     st_ok: DFF<bool>,
     ip_lo: DFF<bool>,
     ip_hi: DFF<bool>,
+    key_ok: DFF<bool>,
     psn_d: DFF<Bits<24>>,
     mtu_b: DFF<Bits<13>>,
     /// ePSN - PSN.
@@ -71,6 +72,8 @@ pub struct Checks<const LOG_QP: usize> {
     tag: Signal<Local, Bits<16>>,
     st: Signal<Local, Bits<3>>,
     ty: Signal<Local, Bits<2>>,
+    ud: Signal<Local, bool>,
+    deth: Signal<Local, Bits<64>>,
     mtu: Signal<Local, Bits<3>>,
     a: Signal<Local, Av>,
     sip: Signal<Local, Bits<128>>,
@@ -85,8 +88,8 @@ pub struct Checks<const LOG_QP: usize> {
 }
 
 crate::block_default! { Checks<LOG_QP> {
-    clock, p, cfg, av, cx, pi, avail, lvl, first, now, o, v, npk, past, dec, o_r, v_r, tag_ok, st_ok, ip_lo, ip_hi, psn_d, mtu_b, back, sum, n, npk_r, past_r, pk, qpn, hi, cf, tag,
-    st, ty, mtu, a, sip, dip, c, exp, of, len, ver, mtu_m;
+    clock, p, cfg, av, cx, pi, avail, lvl, first, now, o, v, npk, past, dec, o_r, v_r, tag_ok, st_ok, ip_lo, ip_hi, key_ok, psn_d, mtu_b, back, sum, n, npk_r, past_r, pk, qpn, hi, cf, tag,
+    st, ty, ud, deth, mtu, a, sip, dip, c, exp, of, len, ver, mtu_m;
     assert LOG_QP <= 12;
     k_log: Constant::new((LOG_QP as u64).into()),
 } }
@@ -94,7 +97,7 @@ crate::block_default! { Checks<LOG_QP> {
 impl<const LOG_QP: usize> Logic for Checks<LOG_QP> {
     #[hdl_gen]
     fn update(&mut self) {
-        dff_setup!(self, clock, o_r, v_r, tag_ok, st_ok, ip_lo, ip_hi, psn_d, mtu_b, back);
+        dff_setup!(self, clock, o_r, v_r, tag_ok, st_ok, ip_lo, ip_hi, key_ok, psn_d, mtu_b, back);
         dff_setup!(self, clock, sum, n, npk_r, past_r);
         self.pk.next = self.p.val();
         self.cf.next = self.cfg.val();
@@ -105,6 +108,8 @@ impl<const LOG_QP: usize> Logic for Checks<LOG_QP> {
         self.tag.next = self.cf.val().tag;
         self.st.next = self.cf.val().state;
         self.ty.next = self.cf.val().qp_type;
+        self.ud.next = self.ty.val() == 2;
+        self.deth.next = self.pk.val().va;
         self.mtu.next = self.cf.val().mtu;
         self.sip.next = self.pk.val().sip;
         self.dip.next = self.a.val().dip;
@@ -117,9 +122,9 @@ impl<const LOG_QP: usize> Logic for Checks<LOG_QP> {
         self.first.next = self.now.val().first;
         self.o_r.d.next = self.now.val();
         self.tag_ok.d.next = self.hi.val() == bit_cast::<24, 16>(self.tag.val());
-        self.st_ok.d.next = (((self.st.val() == 2) | (self.st.val() == 3)) | (self.st.val() == 4))
-            & (((self.ty.val() == 0) | (self.ty.val() == 1))
-                & (self.c.val().live & !self.c.val().err));
+        self.st_ok.d.next = (((self.st.val() == 2) | (self.st.val() == 3))
+            | ((self.st.val() == 4) | ((self.st.val() == 5) & self.ud.val())))
+            & ((self.ty.val() != 3) & (self.c.val().live & !self.c.val().err));
         self.ip_lo.d.next = self.sip.val().get_bits::<64>(0) == self.dip.val().get_bits::<64>(0);
         self.ip_hi.d.next = self.sip.val().get_bits::<64>(64) == self.dip.val().get_bits::<64>(64);
         self.psn_d.d.next = self.pk.val().psn - self.c.val().epsn;
@@ -146,11 +151,18 @@ impl<const LOG_QP: usize> Logic for Checks<LOG_QP> {
                 self.mtu_m.next = 255.into();
             }
         }
+        if self.ud.val() {
+            self.mtu_b.d.next = 4096.into();
+        }
+        self.key_ok.d.next = self.deth.val().get_bits::<32>(32) == self.a.val().qkey;
 
         // second stage
         self.of.next = self.o_r.q.val();
         self.ver.next.basic =
             (self.tag_ok.q.val() & self.st_ok.q.val()) & (self.ip_lo.q.val() & self.ip_hi.q.val());
+        if self.ud.val() {
+            self.ver.next.basic = (self.tag_ok.q.val() & self.st_ok.q.val()) & self.key_ok.q.val();
+        }
         self.ver.next.behind = self.psn_d.q.val().get_bit(23);
         self.ver.next.eq = !self.psn_d.q.val().any();
         self.ver.next.seq_ok = self.exp.val() == 0;

@@ -8,6 +8,7 @@ packed_struct! {
         /// Service class.
         pub rc: bool,
         pub uc: bool,
+        pub ud: bool,
         pub cnp: bool,
         pub send: bool,
         pub write: bool,
@@ -42,6 +43,7 @@ impl Logic for Decode {
         self.op5.next = self.op.val().get_bits::<5>(0);
         self.f.next.rc = self.cls.val() == 0;
         self.f.next.uc = self.cls.val() == 1;
+        self.f.next.ud = self.cls.val() == 3;
         self.f.next.cnp = self.op.val() == 129;
         self.f.next.send = false;
         self.f.next.write = false;

@@ -22,6 +22,8 @@ use rust_hdl::prelude::*;
 /// * `LOG_QP`, `LOG_MR`: log2 of the tables; `LOG_RQ`: log2 of receive WQE slots per QP.
 /// * In `rx`. A packet that needs a receive WQE which is posted but not on the card yet waits here (`ctl` is still served; the packet is then looked
 ///   at again from the start).
+/// * UD: SEND of one packet whose Q_Key is that of the QP; the GRH area goes into the first 40 bytes of the receive WQE (whose first SGE has at least 20).
+///   Whatever does not fit is dropped.
 /// * UC: nothing is answered. A First or Only packet is taken at any PSN and ends a message that was not finished; any other fault drops the packet and
 ///   ends the message, whose receive WQE is used for the next one.
 /// * Order of checks: QPN, type RC or UC, state RTR/RTS/SQD, source IP; PSN; opcode sequence and payload length; receive WQE present (else RNR NAK); class
@@ -104,6 +106,8 @@ pub struct Responder<const LOG_QP: usize, const LOG_MR: usize, const LOG_RQ: usi
     so: DFF<Bits<32>>,
     ml: DFF<Bits<32>>,
     left: DFF<Bits<13>>,
+    /// UD: the GRH area is to be placed.
+    gh: DFF<bool>,
     src: DFF<Bits<20>>,
     /// Number of the receive WQE that the packet uses.
     ix: DFF<Bits<16>>,
@@ -120,6 +124,7 @@ pub struct Responder<const LOG_QP: usize, const LOG_MR: usize, const LOG_RQ: usi
     fl_qp: DFF<Bits<12>>,
     fl_end: DFF<Bits<16>>,
     k_job: Constant<PlJob>,
+    k_v4: Constant<Bits<96>>,
     k_rq: Constant<Bits<5>>,
     k_slot: Constant<Bits<16>>,
     k_zero: Constant<RspCtx>,
@@ -129,6 +134,13 @@ pub struct Responder<const LOG_QP: usize, const LOG_MR: usize, const LOG_RQ: usi
     cfg: Signal<Local, QpCfg>,
     st: Signal<Local, Bits<3>>,
     uc: Signal<Local, bool>,
+    ud: Signal<Local, bool>,
+    v4: Signal<Local, bool>,
+    sip: Signal<Local, Bits<128>>,
+    back: Signal<Local, Bits<7>>,
+    back4: Signal<Local, Bits<7>>,
+    src0: Signal<Local, Bits<20>>,
+    op0: Signal<Local, Bits<8>>,
     cx: Signal<Local, RspCtx>,
     cw: Signal<Local, bool>,
     cwd: Signal<Local, RspCtx>,
@@ -153,10 +165,12 @@ crate::block_default! { Responder<LOG_QP, LOG_MR, LOG_RQ> {
     cfg_rdata, av_raddr, av_rdata, mrc_raddr, mrc_rdata, slot_raddr, slot_rdata, idx_raddr, pi_rdata, avail_rdata, lvl_raddr, lvl_rdata,
     pl_valid, pl_data, pl_ready, ack_valid, ack_data, ack_ready, rj_valid, rj_data, rj_ready, rqfree_valid, rqfree_data, rqfree_ready,
     err_valid, err_data, err_ready, ev_drop_qp, ev_duplicate, ev_sequence, ev_cnp, ev_ecn, idle, ctx, chk, acc, out, state, qp, p, held,
-    turn, c, sg, so, ml, left, src, ix, hold, todo, psn, syn, e_kind, e_sts, fl_on, fl_ctl, fl_qp, fl_end, pq, qpn, cfg, st, uc, cx, cw,
+    turn, c, sg, so, ml, left, src, ix, hold, todo, psn, syn, e_kind, e_sts, fl_on, fl_ctl, fl_qp, fl_end, pq, qpn, cfg, st, uc, ud, v4, sip, back, back4, src0, op0, gh, cx, cw,
     cwd, o, v, slot, key, n, need_rq, cqe, fin, sy, j, ct, pk, qa, slot_a;
     assert LOG_QP <= 12 && LOG_MR <= 16 && LOG_QP + LOG_RQ <= 16;
     k_job: Constant::new(PlJob::default()),
+    // ::ffff:0:0, first wire byte lowest
+    k_v4: Constant::new(Bits::<96>::from(0xFFFFu64) << 80),
     k_rq: Constant::new((LOG_RQ as u64).into()),
     k_slot: Constant::new(((1u64 << LOG_RQ) - 1).into()),
     k_zero: Constant::new(RspCtx::default()),
@@ -168,7 +182,7 @@ impl<const LOG_QP: usize, const LOG_MR: usize, const LOG_RQ: usize> Logic
 {
     #[hdl_gen]
     fn update(&mut self) {
-        dff_setup!(self, clock, state, qp, p, held, turn, c, sg, so, ml, left, src, ix);
+        dff_setup!(self, clock, state, qp, p, held, turn, c, sg, so, ml, left, gh, src, ix);
         dff_setup!(self, clock, hold, todo, psn, syn, e_kind, e_sts, fl_on, fl_ctl, fl_qp, fl_end);
         clock!(self, clock, ctx, chk, acc, out);
         self.out.rst.next = self.rst.val();
@@ -176,7 +190,18 @@ impl<const LOG_QP: usize, const LOG_MR: usize, const LOG_RQ: usize> Logic
         self.pq.next = self.p.q.val();
         self.cfg.next = self.cfg_rdata.val();
         self.st.next = self.cfg.val().state;
+        self.src0.next = self.pq.val().src;
+        self.op0.next = self.pq.val().opcode;
         self.uc.next = self.cfg.val().qp_type == 1;
+        self.ud.next = self.cfg.val().qp_type == 2;
+        self.sip.next = self.pq.val().sip;
+        self.v4.next = self.sip.val().get_bits::<96>(0) == self.k_v4.val();
+        // from the payload back to the IP header: DETH or DETH and immediate data, BTH and UDP, IP
+        self.back.next = 68.into();
+        if self.v4.val() {
+            self.back.next = 48.into();
+        }
+        self.back4.next = self.back.val() + 4;
         self.cx.next = self.ctx.rdata.val();
         self.slot.next = self.slot_rdata.val().into();
         self.fin.next = self.todo.q.val();
@@ -278,6 +303,20 @@ impl<const LOG_QP: usize, const LOG_MR: usize, const LOG_RQ: usize> Logic
                 self.left.d.next = self.pq.val().len;
                 self.src.d.next = self.pq.val().src;
                 self.ix.d.next = self.cx.val().ci;
+                self.gh.d.next = self.ud.val();
+                if self.ud.val() {
+                    // the GRH area goes first: 40 bytes of IPv6 header, or 20 bytes that are left alone and the IPv4 header
+                    self.ml.d.next = 40.into();
+                    self.left.d.next = 40.into();
+                    if self.v4.val() {
+                        self.left.d.next = 20.into();
+                        self.so.d.next = 20.into();
+                    }
+                    self.src.d.next = self.src0.val() - bit_cast::<20, 7>(self.back.val());
+                    if self.op0.val().get_bit(0) {
+                        self.src.d.next = self.src0.val() - bit_cast::<20, 7>(self.back4.val());
+                    }
+                }
                 self.hold.d.next = self.cx.val().exp == 1;
                 self.todo.d.next = self.k_todo.val();
                 self.psn.d.next = self.pq.val().psn;
@@ -296,9 +335,24 @@ impl<const LOG_QP: usize, const LOG_MR: usize, const LOG_RQ: usize> Logic
                 } else if self.o.val().cnp {
                     self.ev_cnp.next = true;
                     self.state.d.next = RspState::Free;
-                } else if (self.uc.val() & !self.o.val().uc) | (!self.uc.val() & !self.o.val().rc) {
+                } else if ((self.uc.val() & !self.o.val().uc) | (self.ud.val() & !self.o.val().ud))
+                    | (!(self.uc.val() | self.ud.val()) & !self.o.val().rc)
+                {
                     self.ev_drop_qp.next = true;
                     self.state.d.next = RspState::Free;
+                } else if self.ud.val() {
+                    self.state.d.next = RspState::Free;
+                    if (!(self.o.val().send & (self.o.val().first & self.o.val().last))
+                        | !self.v.val().len_ok)
+                        | self.v.val().rq_empty
+                    {
+                        self.ev_sequence.next = true;
+                    } else if self.v.val().rq_wait {
+                        self.held.d.next = true;
+                        self.state.d.next = RspState::Idle;
+                    } else {
+                        self.state.d.next = RspState::Cmp;
+                    }
                 } else if self.uc.val() {
                     // a message begins at any PSN; what does not go on as it should ends the message at hand
                     self.state.d.next = RspState::Free;
@@ -373,9 +427,10 @@ impl<const LOG_QP: usize, const LOG_MR: usize, const LOG_RQ: usize> Logic
                         self.todo.d.next.read = true;
                     }
                     self.state.d.next = RspState::Free;
-                } else if self.uc.val()
+                } else if ((self.uc.val() | self.ud.val())
                     & ((self.acc.inv.val() | self.acc.deny.val())
-                        | (self.acc.more.val() & (self.sg.q.val() == 3)))
+                        | (self.acc.more.val() & (self.sg.q.val() == 3))))
+                    | (self.ud.val() & self.acc.tiny.val())
                 {
                     self.ev_sequence.next = true;
                     self.state.d.next = RspState::Free;
@@ -419,7 +474,16 @@ impl<const LOG_QP: usize, const LOG_MR: usize, const LOG_RQ: usize> Logic
                     self.state.d.next = RspState::Fatal;
                 } else if self.out.pl_free.val() {
                     self.j.next.kind = 1.into();
-                    if self.acc.more.val() {
+                    if self.gh.q.val() & !self.acc.more.val() {
+                        // the GRH area is there: the payload is next, in the same SGE
+                        self.j.next.free = false;
+                        self.out.pl_go.next = self.n.val().any();
+                        self.gh.d.next = false;
+                        self.so.d.next = self.so.q.val() + bit_cast::<32, 13>(self.n.val());
+                        self.left.d.next = self.pq.val().len;
+                        self.src.d.next = self.pq.val().src;
+                        self.state.d.next = RspState::Look;
+                    } else if self.acc.more.val() {
                         self.j.next.free = false;
                         self.out.pl_go.next = self.n.val().any();
                         self.sg.d.next = self.sg.q.val() + 1;
@@ -449,7 +513,8 @@ impl<const LOG_QP: usize, const LOG_MR: usize, const LOG_RQ: usize> Logic
                         self.c.d.next.len = self.acc.total.val();
                         self.c.d.next.sge = self.sg.q.val();
                         self.c.d.next.off = self.so.q.val() + bit_cast::<32, 13>(self.n.val());
-                        self.todo.d.next.ack = self.pq.val().ackreq & !self.uc.val();
+                        self.todo.d.next.ack =
+                            self.pq.val().ackreq & !(self.uc.val() | self.ud.val());
                         self.todo.d.next.ctx = true;
                         self.state.d.next = RspState::Fin;
                         if self.cqe.val() {
@@ -474,6 +539,11 @@ impl<const LOG_QP: usize, const LOG_MR: usize, const LOG_RQ: usize> Logic
                         self.j.next.opcode = 3.into();
                     }
                     self.j.next.solicited = self.pq.val().se;
+                    self.j.next.grh = self.ud.val();
+                    if self.ud.val() {
+                        // its low bits are the source QPN
+                        self.j.next.va = self.pq.val().va;
+                    }
                     self.j.next.length = self.c.q.val().len;
                     self.cw.next = true;
                     self.out.ak_go.next = self.fin.val().ack;

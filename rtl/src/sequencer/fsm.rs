@@ -828,6 +828,12 @@ impl<
         self.eqctl_pasid.next = self.oidx.q.val().get_bits::<12>(0);
         self.eqctl_base.next = self.wide.q.val().get_bits::<48>(0);
         self.eqctl_log.next = self.wide.q.val().get_bits::<5>(64);
+        self.gid_we.next = self.boot.val() | (self.tabw.val() & self.a.val().get_bit(5));
+        self.gid_waddr.next = self.acc.q.val().get_bits::<4>(0);
+        if self.boot.val() {
+            self.gid_waddr.next = self.oidx.q.val().get_bits::<4>(0);
+        }
+        self.gid_wdata.next = self.wgid.val().into();
 
         // orders
         self.cl.next.op = self.kb.val();

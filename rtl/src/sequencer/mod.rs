@@ -223,6 +223,10 @@ pub struct Sequencer<
     pub eqctl_pasid: Signal<Out, Bits<12>>,
     pub eqctl_base: Signal<Out, Bits<48>>,
     pub eqctl_log: Signal<Out, Bits<5>>,
+    /// The GID table as it is written.
+    pub gid_we: Signal<Out, bool>,
+    pub gid_waddr: Signal<Out, Bits<4>>,
+    pub gid_wdata: Signal<Out, GidEntry>,
     pub ev_cmd: Signal<Out, bool>,
     pub ev_cmd_refused: Signal<Out, bool>,
     pub ev_qp_error: Signal<Out, bool>,

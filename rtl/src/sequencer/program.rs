@@ -260,7 +260,7 @@ fn create_qp(p: &mut Asm) {
     p.check_field(
         f::qp_type,
         t::qp_type::RC as u128,
-        t::qp_type::UC as u128,
+        t::qp_type::UD as u128,
         errno::EOPNOTSUPP,
     );
     p.check_field(f::sq_log, 4, 15, errno::EINVAL);
@@ -326,6 +326,7 @@ pub fn modify_moves() -> Vec<(u32, Field, u128, Field)> {
         (attr::AV, f::dmac, AV0, av::dmac),
         (attr::AV, f::flow_label, AV0, av::flow_label),
         (attr::AV, f::dip, AV0, av::dip),
+        (attr::QKEY, f::qkey, AV0, av::qkey),
     ]
 }
 

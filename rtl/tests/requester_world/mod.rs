@@ -32,6 +32,7 @@ pub struct Ins {
     pub pl_ready: bool,
     pub pl_fence: bool,
     pub td: Option<usize>,
+    pub ua_ready: bool,
     pub sqfree_ready: bool,
     pub err_ready: bool,
 }
@@ -52,6 +53,7 @@ pub struct Outs {
     pub pl: Option<PlJob>,
     pub sqfree: Option<QpIdx>,
     pub err: Option<QpErr>,
+    pub ua: Option<Bits<309>>,
     pub deadline: u64,
     pub deadline_valid: bool,
     pub idle: bool,
@@ -75,6 +77,9 @@ pub struct Wqe {
     pub key_xor: u32,
     pub index_xor: u16,
     pub inline: bool,
+    /// UD: flags of its address vector.
+    pub ip6: bool,
+    pub vlan: bool,
     // set by `post`
     pub idx: u16,
     pub first: u32,
@@ -140,6 +145,9 @@ pub struct World {
     fences: u32,
     /// Reports of messages that leave, with their time.
     leaving: VecDeque<(u64, usize)>,
+    /// Address vectors of UD packets, and the packets.
+    avs: VecDeque<Bits<309>>,
+    ud_sent: VecDeque<(usize, Pkt)>,
     next_va: u64,
     pub count: [u32; 7],
     pub token_tx: u32,
@@ -151,8 +159,12 @@ pub fn mtu_bytes(c: &QpCfg) -> u32 {
 }
 
 impl Qp {
+    /// UC or UD.
     pub fn uc(&self) -> bool {
-        self.cfg.qp_type.index() == 1
+        self.cfg.qp_type.index() != 0
+    }
+    pub fn ud(&self) -> bool {
+        self.cfg.qp_type.index() == 2
     }
 }
 
@@ -181,6 +193,8 @@ impl World {
             pl_log: vec![],
             fences: 0,
             leaving: VecDeque::new(),
+            avs: VecDeque::new(),
+            ud_sent: VecDeque::new(),
             next_va: 0,
             count: [0; 7],
             token_tx: 0,
@@ -258,7 +272,8 @@ impl World {
     pub fn post(&mut self, qp: usize, mut w: Wqe) {
         let q = &mut self.q[qp];
         let n = w.sge.len();
-        let units = (n + 5) / 4;
+        let ud = q.ud() as usize;
+        let units = (n + 5) / 4 + ud;
         let mut b = vec![0u8; 64 * units];
         b[0] = w.op;
         b[1] = w.signaled as u8
@@ -273,7 +288,8 @@ impl World {
         b[16..24].copy_from_slice(&w.va.to_le_bytes());
         b[24..28].copy_from_slice(&w.rkey.to_le_bytes());
         for (i, (mr, va, len)) in w.sge.iter().enumerate() {
-            let at = (i + 2) * 16;
+            // the address vector of UD is unit 1
+            let at = (i + 2) * 16 + if i >= 2 { 64 * ud } else { 0 };
             let mut key = (*mr as u32) << 8 | self.mr[*mr as usize].variant.index() as u32;
             if i + 1 == n {
                 key ^= w.key_xor;
@@ -286,6 +302,9 @@ impl World {
             // operands stand where SGE 1 would
             b[48..56].copy_from_slice(&swap_of(w.va).to_le_bytes());
             b[56..64].copy_from_slice(&cmp_of(w.va).to_le_bytes());
+        }
+        if ud == 1 {
+            b[64..104].copy_from_slice(&av_of(w.va, w.ip6, w.vlan)[..40]);
         }
         w.idx = q.pi;
         w.first = q.post_psn;
@@ -360,6 +379,7 @@ impl World {
             pl_ready: self.p(),
             sqfree_ready: self.p(),
             err_ready: self.p(),
+            ua_ready: self.p(),
             ..Default::default()
         };
         if self.fences > 0 && !self.hold_fence && self.rng.p(0.05) {
@@ -416,6 +436,21 @@ impl World {
             assert!(n > 0 && n <= q.pi.wrapping_sub(q.free), "sqfree {f:?}");
             q.free = f.idx.index() as u16;
         }
+        if let (Some(a), true) = (o.ua, l.ua_ready) {
+            self.avs.push_back(a);
+        }
+        while !self.avs.is_empty() && !self.ud_sent.is_empty() {
+            let a: Bits<309> = self.avs.pop_front().unwrap();
+            let (i, p) = self.ud_sent.pop_front().unwrap();
+            let q = &self.q[i];
+            let psn = p.cmd.psn.index() as u32;
+            let w = q.wqes.iter().find(|w| w.first == psn).unwrap();
+            let want: Bits<512> = bits_from_bytes(&av_of(w.va, w.ip6, w.vlan));
+            assert_eq!(a, want.get_bits::<309>(0), "address vector of {w:?}");
+            assert_eq!((p.cmd.ip6, p.cmd.vlan), (w.ip6, w.vlan));
+            let qpn = u64::from(q.cfg.tag) << LOG_QP | i as u64;
+            assert_eq!(u64::from(p.cmd.dlen), qpn);
+        }
         if let (Some(e), true) = (o.err, l.err_ready) {
             self.q[e.qp.index()].errs.push(e.kind.index() as u8);
         }
@@ -454,6 +489,9 @@ impl World {
             assert_eq!(t.resp_end, self.q[i].uc() && self.last_of_message(i, &p));
             if t.resp_end {
                 self.leaving.push_back((at, i));
+            }
+            if self.q[i].ud() {
+                self.ud_sent.push_back((i, p.clone()));
             }
             let q = &mut self.q[i];
             q.tx.push(p.clone());
@@ -506,7 +544,7 @@ impl World {
             (_, false, true) => (9, false),
             (_, true, true) => (0x0B, false),
         };
-        let class = if q.uc() { 0x20 } else { 0 };
+        let class = [0, 0x20, 0x60][q.cfg.qp_type.index()];
         assert_eq!(c.opcode.index(), want | class, "opcode of {p:?} for {w:?}");
         if w.op >= 5 {
             assert_eq!(c.len.index(), 0);
@@ -742,11 +780,24 @@ impl World {
             && self.ctl.is_empty()
             && self.rxw.is_empty()
             && self.leaving.is_empty()
+            && self.avs.is_empty()
+            && self.ud_sent.is_empty()
             && self.q.iter().all(|q| q.free == q.pi && q.wire.is_empty())
     }
     pub fn statuses(&self, i: usize) -> Vec<u8> {
         self.q[i].cqes.iter().map(|x| x.1).collect()
     }
+}
+
+/// The address vector of a UD WQE.
+pub fn av_of(va: u64, ip6: bool, vlan: bool) -> [u8; 64] {
+    let mut b = [0u8; 64];
+    for (i, x) in b[..38].iter_mut().enumerate() {
+        *x = swap_of(va ^ i as u64) as u8;
+    }
+    b[37] = (b[37] & 0x7F) | (vlan as u8) << 7;
+    b[38] = (va as u8 & 15) | (ip6 as u8) << 4;
+    b
 }
 
 /// Operands and original data of the atomic at an address.
@@ -791,6 +842,7 @@ impl World {
             pl: bit("pl_valid").then(|| get(s, "pl_data")),
             sqfree: bit("sqfree_valid").then(|| get(s, "sqfree_data")),
             err: bit("err_valid").then(|| get(s, "err_data")),
+            ua: bit("ua_valid").then(|| get(s, "ua_data")),
             deadline: s.out_u64("deadline"),
             deadline_valid: bit("deadline_valid"),
             idle: bit("idle"),
@@ -821,6 +873,7 @@ impl World {
         s.set("tx_ready", n.tx_ready as u8);
         s.set("pl_ready", n.pl_ready as u8);
         s.set("pl_fence", n.pl_fence as u8);
+        s.set("ua_ready", n.ua_ready as u8);
         s.set("td_valid", n.td.is_some() as u8);
         s.set("td_qp", n.td.unwrap_or(0) as u64);
         s.set("sqfree_ready", n.sqfree_ready as u8);
@@ -892,6 +945,7 @@ impl Bench {
         u.tx_ready.next = n.tx_ready;
         u.pl_ready.next = n.pl_ready;
         u.pl_fence.next = n.pl_fence;
+        u.ua_ready.next = n.ua_ready;
         u.td_valid.next = n.td.is_some();
         u.td_qp.next = (n.td.unwrap_or(0) as u64).into();
         u.sqfree_ready.next = n.sqfree_ready;
@@ -921,6 +975,7 @@ fn outs(u: &Dut) -> Outs {
         pl: when(u.pl_valid.val()).map(|_| u.pl_data.val()),
         sqfree: when(u.sqfree_valid.val()).map(|_| u.sqfree_data.val()),
         err: when(u.err_valid.val()).map(|_| u.err_data.val()),
+        ua: when(u.ua_valid.val()).map(|_| u.ua_data.val()),
         deadline: u64::from(u.deadline.val()),
         deadline_valid: u.deadline_valid.val(),
         idle: u.idle.val(),

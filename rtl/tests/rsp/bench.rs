@@ -162,6 +162,7 @@ impl Bench {
             "av_rdata",
             raw(Av {
                 dip: gid(self.qps[av as usize].cfg.dip),
+                qkey: self.qps[av as usize].cfg.qkey.into(),
                 ..Default::default()
             }),
         );
@@ -209,6 +210,7 @@ fn job(j: &PlJob) -> Job {
                 sol: j.solicited,
                 len: num(j.length),
                 free: j.free.then_some(slot),
+                grh: j.grh.then_some(num(j.va) & 0xFF_FFFF),
             }
         }
         _ => {

@@ -23,6 +23,8 @@ pub enum Job {
         sol: bool,
         len: u64,
         free: Option<u64>,
+        /// UD: the source QPN.
+        grh: Option<u64>,
     },
     Fence,
 }
@@ -64,6 +66,7 @@ pub struct Cfg {
     pub acc_write: bool,
     pub acc_read: bool,
     pub acc_atomic: bool,
+    pub qkey: u64,
     pub min_rnr: u64,
     pub max_dest_rd: u64,
     pub dip: [u8; 16],
@@ -185,6 +188,7 @@ impl Qp {
                 sol: false,
                 len: 0,
                 free: None,
+                grh: None,
             });
             self.ci = (self.ci + 1) & 0xFFFF;
         }
@@ -206,6 +210,7 @@ impl Qp {
                     sol: false,
                     len: 0,
                     free: Some(p.slot),
+                    grh: None,
                 });
                 self.ci = (self.ci + 1) & 0xFFFF;
                 out.frees.push((self.idx, self.ci));
@@ -249,13 +254,17 @@ impl Qp {
         out.ev[4] += p.ce as u64;
         let free = Job::Free { slot: p.slot };
         let ok = p.qpn >> log_qp == self.cfg.tag
-            && self.cfg.ty < 2
-            && (2..=4).contains(&self.cfg.state)
+            && self.cfg.ty < 3
+            && ((2..=4).contains(&self.cfg.state) || (self.cfg.ty == 2 && self.cfg.state == 5))
             && self.live
             && !self.err
-            && p.sip == self.cfg.dip;
-        let uc = self.cfg.ty == 1;
-        if !ok || (p.op >> 5 != uc as u8 && p.op != 0x81) {
+            && match self.cfg.ty {
+                2 => p.va >> 32 == self.cfg.qkey,
+                _ => p.sip == self.cfg.dip,
+            };
+        let (ud, uc) = (self.cfg.ty == 2, self.cfg.ty == 1);
+        let class = [0, 1, 3][self.cfg.ty as usize % 3];
+        if !ok || (p.op >> 5 != class && p.op != 0x81) {
             out.ev[0] += 1;
             return out.jobs.push(free);
         }
@@ -267,7 +276,7 @@ impl Qp {
             op: p.op & 31,
             ..p.clone()
         };
-        let mtu = 128 << self.cfg.mtu;
+        let mtu = if ud { 4096 } else { 128 << self.cfg.mtu };
         let d = (p.psn.wrapping_sub(self.epsn)) & M24;
         let send = matches!(p.op, 0..=5);
         let write = matches!(p.op, 6..=11);
@@ -291,12 +300,16 @@ impl Qp {
             0x14 => 2,
             _ => 0,
         };
+        if ud {
+            self.msg = Msg::None;
+        }
         if uc && first {
             // begins at any PSN, and ends what was not finished
             self.epsn = p.psn;
             self.msg = Msg::None;
         }
-        if !uc && d >= 1 << 23 {
+        let rc = !uc && !ud;
+        if rc && d >= 1 << 23 {
             out.ev[1] += 1;
             if read && p.len == 0 {
                 let back = (1 << 24) - d;
@@ -311,7 +324,7 @@ impl Qp {
             }
             return out.jobs.push(free);
         }
-        if !uc && d > 0 {
+        if rc && d > 0 {
             out.ev[2] += 1;
             if !self.nak {
                 self.nak = true;
@@ -337,6 +350,9 @@ impl Qp {
             _ if first => p.len <= mtu,
             _ => p.len >= 1 && p.len <= mtu,
         };
+        if ud && (!matches!(p.op, 4 | 5) || !size) {
+            return self.give_up(p, out);
+        }
         if uc && (!(send || write) || !order || !size || (!first && d != 0)) {
             return self.give_up(p, out);
         }
@@ -344,7 +360,7 @@ impl Qp {
             return self.fatal(p, out, 0x61, 1, held);
         }
         if ((send && first) || (write && imm)) && self.ci == self.pi {
-            if uc {
+            if !rc {
                 return self.give_up(p, out);
             }
             self.nak = true;
@@ -423,19 +439,32 @@ impl Qp {
             };
             let wqe = self.rq[(self.ci & 3) as usize];
             let (mut left, mut src) = (p.len, p.src);
+            // UD: the GRH area first, then the payload behind it
+            let v4 = p.sip[..10] == [0; 10] && p.sip[10..12] == [0xFF; 2];
+            let mut area = ud;
+            if ud {
+                let ext = if imm { 12 } else { 8 };
+                left = if v4 { 20 } else { 40 };
+                src = p.src.wrapping_sub(20 + ext + left) & 0xF_FFFF;
+                off = if v4 { 20 } else { 0 };
+                bytes = 40;
+                if wqe[0].1 < off {
+                    return self.give_up(p, out);
+                }
+            }
             loop {
                 let (va, len, key) = wqe[sge];
                 let n = left.min(len - off);
                 if n > 0 && !self.allowed(mrs, key, va, len, |m| m.lw) {
                     out.jobs.extend(jobs);
-                    if uc {
+                    if !rc {
                         return self.give_up(p, out);
                     }
                     return self.fatal(p, out, 0x63, 1, Some(4));
                 }
                 if n < left && sge == 3 {
                     out.jobs.extend(jobs);
-                    if uc {
+                    if !rc {
                         return self.give_up(p, out);
                     }
                     return self.fatal(p, out, 0x61, 1, Some(1));
@@ -453,6 +482,11 @@ impl Qp {
                 left -= n;
                 src += n;
                 off += n;
+                if left == 0 && area {
+                    area = false;
+                    (left, src) = (p.len, p.src);
+                    continue;
+                }
                 if left == 0 {
                     break;
                 }
@@ -480,6 +514,7 @@ impl Qp {
                 sol: p.se,
                 len: bytes,
                 free: Some(p.slot),
+                grh: ud.then_some(p.va & M24),
             });
             self.ci = (self.ci + 1) & 0xFFFF;
             out.frees.push((self.idx, self.ci));
@@ -489,7 +524,7 @@ impl Qp {
             jobs.push(free);
         }
         out.jobs.extend(jobs);
-        if p.ackreq && !uc {
+        if p.ackreq && rc {
             self.nak(out, p.psn, 0x1F);
         }
     }

@@ -1,6 +1,7 @@
 //! The three blocks as the card wires them.
 use metaroce_rtl::egress::Egress;
 use metaroce_rtl::layouts::{Av, MrMap};
+use metaroce_rtl::sequencer::GidEntry;
 use metaroce_rtl::translate::Translate;
 use metaroce_rtl::txdma::TxDma;
 use metaroce_rtl::types::*;
@@ -25,6 +26,9 @@ pub struct TxPath<
     pub ack_valid: Signal<In, bool>,
     pub ack_data: Signal<In, AckCmd>,
     pub av_rdata: Signal<In, Av>,
+    pub ua_valid: Signal<In, bool>,
+    pub ua_data: Signal<In, Bits<309>>,
+    pub gid_rdata: Signal<In, GidEntry>,
     pub mrm_rdata: Signal<In, MrMap>,
     pub limit_log: Signal<In, Bits<4>>,
     pub rd_ready: Signal<In, bool>,
@@ -40,6 +44,8 @@ pub struct TxPath<
     pub cmd_ready: Signal<Out, bool>,
     pub ack_ready: Signal<Out, bool>,
     pub av_raddr: Signal<Out, Bits<12>>,
+    pub ua_ready: Signal<Out, bool>,
+    pub gid_raddr: Signal<Out, Bits<4>>,
     pub mrm_raddr: Signal<Out, Bits<16>>,
     pub rd_valid: Signal<Out, bool>,
     pub rd_data: Signal<Out, HostRd>,
@@ -86,6 +92,11 @@ impl<
             ack_valid: Default::default(),
             ack_data: Default::default(),
             av_rdata: Default::default(),
+            ua_valid: Default::default(),
+            ua_data: Default::default(),
+            gid_rdata: Default::default(),
+            ua_ready: Default::default(),
+            gid_raddr: Default::default(),
             mrm_rdata: Default::default(),
             limit_log: Default::default(),
             rd_ready: Default::default(),
@@ -160,6 +171,11 @@ impl<
         self.eg.ack_valid.next = self.ack_valid.val();
         self.eg.ack_data.next = self.ack_data.val();
         self.eg.av_rdata.next = self.av_rdata.val();
+        self.eg.ua_valid.next = self.ua_valid.val();
+        self.eg.ua_data.next = self.ua_data.val();
+        self.eg.gid_rdata.next = self.gid_rdata.val();
+        self.ua_ready.next = self.eg.ua_ready.val();
+        self.gid_raddr.next = self.eg.gid_raddr.val();
         self.eg.tx_ready.next = self.tx_ready.val();
         self.eg.done_ready.next = self.done_ready.val();
         self.xl.rd_ready.next = self.xrd_ready.val();

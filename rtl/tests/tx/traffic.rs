@@ -2,7 +2,7 @@
 use super::model::*;
 use super::world::World;
 use metaroce_protocol::{
-    ext::{Aeth, AtomicEth, Ext, Reth},
+    ext::{Aeth, AtomicEth, Deth, Ext, Reth},
     frame::{Frame, FrameRepr},
     ip::IpRepr,
     opcode::Opcode,
@@ -11,6 +11,7 @@ use metaroce_protocol::{
     syndrome::Syndrome,
 };
 use metaroce_rtl::diff::Rng;
+use metaroce_rtl::layouts::UdAv;
 use metaroce_rtl::types::*;
 use std::collections::{HashMap, VecDeque};
 
@@ -73,6 +74,8 @@ impl World {
             now: 0,
             cmd_v: false,
             ack_v: false,
+            uas: VecDeque::new(),
+            ua_v: false,
             rd_r: false,
             xrd_r: false,
             tx_r: false,
@@ -289,6 +292,11 @@ impl World {
                 swap_add: swap,
                 compare: (dlen as u64) << 32 | imm as u64,
             }),
+            deth: (op >> 5 == 3).then_some(Deth {
+                qkey: rkey,
+                src_qpn: dlen & 0xFF_FFFF,
+                ..Default::default()
+            }),
             atomic_ack: (op5 == 18).then_some(va),
             aeth: [13, 15, 16, 18].contains(&op5).then_some(Aeth {
                 syndrome: Syndrome::from_byte(syn),
@@ -310,7 +318,11 @@ impl World {
             len: (len as u64).into(),
             va: va.into(),
             rkey: (rkey as u64).into(),
-            dlen: (dlen as u64).into(),
+            dlen: if op >> 5 == 3 {
+                (dlen as u64 & 0xFF_FFFF).into()
+            } else {
+                (dlen as u64).into()
+            },
             imm: (imm as u64).into(),
             aeth: ((syn as u64) << 24 | msn as u64).into(),
             resp,
@@ -318,6 +330,25 @@ impl World {
             stamp: stamp.into(),
             ..Default::default()
         };
+        if op >> 5 == 3 {
+            let a = &c.av;
+            self.uas.push_back(UdAv {
+                dqpn: a.dqpn,
+                hop_limit: a.hop_limit,
+                qkey: (rkey as u64).into(),
+                dmac: a.dmac,
+                sport: a.sport,
+                dgid: a.dip,
+                flow_label: a.flow_label,
+                tclass: a.tclass,
+                vlan: a.vlan,
+                pcp: a.pcp,
+                has_vlan: a.has_vlan,
+                sgid_index: (qp as u64).into(),
+                ip6: a.ip6,
+                ..Default::default()
+            });
+        }
         let mut payload = vec![];
         let mut left = len;
         let mut fault = false;

@@ -1,7 +1,9 @@
 //! Models of everything round the path, and the checks.
 use super::model::*;
 use metaroce_rtl::diff::Stim;
+use metaroce_rtl::layouts::UdAv;
 use metaroce_rtl::prims::packed::bits_from_bytes;
+use metaroce_rtl::sequencer::GidEntry;
 use metaroce_rtl::types::*;
 use num_bigint::BigUint;
 use rust_hdl::prelude::*;
@@ -32,6 +34,9 @@ pub struct World {
     // inputs of the cycle before
     pub cmd_v: bool,
     pub ack_v: bool,
+    /// Address vectors of the datagrams among the commands, in their order.
+    pub uas: VecDeque<UdAv>,
+    pub ua_v: bool,
     pub rd_r: bool,
     pub xrd_r: bool,
     pub tx_r: bool,
@@ -229,6 +234,27 @@ impl World {
         s.set("ack_data", pack::<{ AckCmd::BITS }>(a.into()));
         let a = s.out_u64("av_raddr") as usize % self.conns.len();
         s.set("av_rdata", pack::<512>(self.conns[a].av.into()));
+        // address vectors of datagrams; their source address is that of connection `sgid_index`
+        if self.ua_v && out(s, "ua_ready") {
+            self.uas.pop_front();
+        }
+        self.ua_v = !self.uas.is_empty();
+        s.set("ua_valid", self.ua_v as u8);
+        let u = self.uas.front().copied().unwrap_or_default();
+        s.set(
+            "ua_data",
+            pack::<309>(Bits::<512>::from(u).get_bits::<309>(0)),
+        );
+        let g = s.out_u64("gid_raddr") as usize % self.conns.len();
+        let av = self.conns[g].av;
+        let gid = GidEntry {
+            mac: av.smac,
+            gid: av.sip,
+            valid: true,
+            ip6: av.ip6,
+            ..Default::default()
+        };
+        s.set("gid_rdata", pack::<{ GidEntry::BITS }>(gid.into()));
         let m = s.out_u64("mrm_raddr") as usize % self.mrs.len();
         s.set("mrm_rdata", pack::<128>(self.mrs[m].entry().into()));
         s.set("limit_log", plan.limit);
