@@ -124,11 +124,29 @@ impl<const LOG_QP: usize, const LOG_SQ: usize, const LOG_MR: usize> Logic
         self.wlow.next = self.wlen.val().get_bits::<31>(0);
         self.idxok.next = self.hw.val().index == self.wi.q.val();
         self.unok.next = (self.hw.val().units != 0) & (self.hw.val().units < 6);
-        self.nun.next = bit_cast::<6, 5>(self.hw.val().num_sge) + 5;
-        self.nraw.next = bit_cast::<3, 4>(self.nun.val().get_bits::<4>(2));
-        self.nunits.next = self.nraw.val();
+        self.nsge.next = self.hw.val().num_sge;
+        match self.nsge.val().index() {
+            0 => self.nraw.next = 1.into(),
+            1 => self.nraw.next = 1.into(),
+            2 => self.nraw.next = 1.into(),
+            3 => self.nraw.next = 2.into(),
+            4 => self.nraw.next = 2.into(),
+            5 => self.nraw.next = 2.into(),
+            6 => self.nraw.next = 2.into(),
+            7 => self.nraw.next = 3.into(),
+            8 => self.nraw.next = 3.into(),
+            9 => self.nraw.next = 3.into(),
+            10 => self.nraw.next = 3.into(),
+            11 => self.nraw.next = 4.into(),
+            12 => self.nraw.next = 4.into(),
+            13 => self.nraw.next = 4.into(),
+            14 => self.nraw.next = 4.into(),
+            _ => self.nraw.next = 5.into(),
+        }
+        // the address vector is a unit of its own: the units must be more, not just enough
+        self.few.next = self.nraw.val() > self.hw.val().units;
         if self.ud.val() {
-            self.nunits.next = self.nraw.val() + 1;
+            self.few.next = self.nraw.val() >= self.hw.val().units;
         }
         self.rc.next = self.gg.val().qp_type == 0;
         self.ud.next = self.gg.val().qp_type == 2;
@@ -145,7 +163,7 @@ impl<const LOG_QP: usize, const LOG_SQ: usize, const LOG_MR: usize> Logic
             | (self.badty.val()
                 | ((((self.hw.val().opcode == 5) | self.watom.val())
                     & (self.gg.val().max_rd == 0))
-                    | ((self.hw.val().num_sge > 16) | (self.nunits.val() > self.hw.val().units))));
+                    | ((self.hw.val().num_sge > 16) | self.few.val())));
         self.badlen.next = ((self.wlen.val().get_bit(31) & self.wlow.val().any())
             | ((self.watom.val() & (self.wlen.val() != 8))
                 | (self.ud.val() & (self.wlen.val() > 4096))))
@@ -170,8 +188,15 @@ impl<const LOG_QP: usize, const LOG_SQ: usize, const LOG_MR: usize> Logic
         self.kend_n.next = self.k1.val() == self.hh.val().num_sge;
         self.unit0.next = self.k3.val().get_bits::<3>(2);
         self.unit.next = self.unit0.val();
-        if self.ud.val() & self.unit0.val().any() {
-            self.unit.next = self.unit0.val() + 1;
+        // behind the address vector
+        if self.ud.val() {
+            match self.unit0.val().index() {
+                0 => self.unit.next = 0.into(),
+                1 => self.unit.next = 2.into(),
+                2 => self.unit.next = 3.into(),
+                3 => self.unit.next = 4.into(),
+                _ => self.unit.next = 5.into(),
+            }
         }
         self.pos.next = self.k3.val().get_bits::<2>(0);
         self.sidx.next = self.wi.q.val() + bit_cast::<16, 3>(self.unit.val());
@@ -348,26 +373,29 @@ impl<const LOG_QP: usize, const LOG_SQ: usize, const LOG_MR: usize> Logic
             _ => self.opx.next = 12.into(),
         }
         self.iswrite.next = (self.hh.val().opcode == 3) | (self.hh.val().opcode == 4);
-        if !self.isread.val() {
-            if !self.last.q.val() {
-                // SEND first and middle are 0 and 1, WRITE 6 and 7
-                self.opx.next = 1.into();
+        if self.isread.val() {
+            self.t.next.len = 0.into();
+        } else if !self.last.q.val() {
+            // First, Middle
+            self.opx.next = 1.into();
+            if self.first.q.val() {
+                self.opx.next = 0.into();
+            }
+            if self.iswrite.val() {
+                self.opx.next = 7.into();
                 if self.first.q.val() {
-                    self.opx.next = 0.into();
-                }
-                if self.iswrite.val() {
-                    self.opx.next = self.opx.val() + 6;
-                }
-            } else if !self.first.q.val() {
-                // last is only - 2, for the plain form, the one with immediate data and WRITE alike; last with invalidate is only - 1
-                if self.hh.val().opcode == 2 {
-                    self.opx.next = self.opx.val() - 1;
-                } else {
-                    self.opx.next = self.opx.val() - 2;
+                    self.opx.next = 6.into();
                 }
             }
-        } else {
-            self.t.next.len = 0.into();
+        } else if !self.first.q.val() {
+            // Last, plain, with immediate data, with invalidate
+            match self.hop.val().index() {
+                0 => self.opx.next = 2.into(),
+                1 => self.opx.next = 3.into(),
+                2 => self.opx.next = 22.into(),
+                3 => self.opx.next = 8.into(),
+                _ => self.opx.next = 9.into(),
+            }
         }
         self.t.next.opcode = self.opx.val();
         self.ulive.next = self.uav.q.val();

@@ -108,6 +108,9 @@ pub struct Responder<const LOG_QP: usize, const LOG_MR: usize, const LOG_RQ: usi
     left: DFF<Bits<13>>,
     /// UD: the GRH area is to be placed.
     gh: DFF<bool>,
+    /// The packet's source is IPv4; its tables have just arrived.
+    v4r: DFF<bool>,
+    fresh: DFF<bool>,
     src: DFF<Bits<20>>,
     /// Number of the receive WQE that the packet uses.
     ix: DFF<Bits<16>>,
@@ -138,7 +141,6 @@ pub struct Responder<const LOG_QP: usize, const LOG_MR: usize, const LOG_RQ: usi
     v4: Signal<Local, bool>,
     sip: Signal<Local, Bits<128>>,
     back: Signal<Local, Bits<7>>,
-    back4: Signal<Local, Bits<7>>,
     src0: Signal<Local, Bits<20>>,
     op0: Signal<Local, Bits<8>>,
     cx: Signal<Local, RspCtx>,
@@ -165,7 +167,7 @@ crate::block_default! { Responder<LOG_QP, LOG_MR, LOG_RQ> {
     cfg_rdata, av_raddr, av_rdata, mrc_raddr, mrc_rdata, slot_raddr, slot_rdata, idx_raddr, pi_rdata, avail_rdata, lvl_raddr, lvl_rdata,
     pl_valid, pl_data, pl_ready, ack_valid, ack_data, ack_ready, rj_valid, rj_data, rj_ready, rqfree_valid, rqfree_data, rqfree_ready,
     err_valid, err_data, err_ready, ev_drop_qp, ev_duplicate, ev_sequence, ev_cnp, ev_ecn, idle, ctx, chk, acc, out, state, qp, p, held,
-    turn, c, sg, so, ml, left, src, ix, hold, todo, psn, syn, e_kind, e_sts, fl_on, fl_ctl, fl_qp, fl_end, pq, qpn, cfg, st, uc, ud, v4, sip, back, back4, src0, op0, gh, cx, cw,
+    turn, c, sg, so, ml, left, src, ix, hold, todo, psn, syn, e_kind, e_sts, fl_on, fl_ctl, fl_qp, fl_end, pq, qpn, cfg, st, uc, ud, v4, sip, back, src0, op0, gh, v4r, fresh, cx, cw,
     cwd, o, v, slot, key, n, need_rq, cqe, fin, sy, j, ct, pk, qa, slot_a;
     assert LOG_QP <= 12 && LOG_MR <= 16 && LOG_QP + LOG_RQ <= 16;
     k_job: Constant::new(PlJob::default()),
@@ -182,7 +184,9 @@ impl<const LOG_QP: usize, const LOG_MR: usize, const LOG_RQ: usize> Logic
 {
     #[hdl_gen]
     fn update(&mut self) {
-        dff_setup!(self, clock, state, qp, p, held, turn, c, sg, so, ml, left, gh, src, ix);
+        dff_setup!(
+            self, clock, state, qp, p, held, turn, c, sg, so, ml, left, gh, v4r, fresh, src, ix
+        );
         dff_setup!(self, clock, hold, todo, psn, syn, e_kind, e_sts, fl_on, fl_ctl, fl_qp, fl_end);
         clock!(self, clock, ctx, chk, acc, out);
         self.out.rst.next = self.rst.val();
@@ -197,11 +201,17 @@ impl<const LOG_QP: usize, const LOG_MR: usize, const LOG_RQ: usize> Logic
         self.sip.next = self.pq.val().sip;
         self.v4.next = self.sip.val().get_bits::<96>(0) == self.k_v4.val();
         // from the payload back to the IP header: DETH or DETH and immediate data, BTH and UDP, IP
+        self.v4r.d.next = self.v4.val();
+        self.fresh.d.next = false;
         self.back.next = 68.into();
-        if self.v4.val() {
+        if self.v4r.q.val() {
             self.back.next = 48.into();
+            if self.op0.val().get_bit(0) {
+                self.back.next = 52.into();
+            }
+        } else if self.op0.val().get_bit(0) {
+            self.back.next = 72.into();
         }
-        self.back4.next = self.back.val() + 4;
         self.cx.next = self.ctx.rdata.val();
         self.slot.next = self.slot_rdata.val().into();
         self.fin.next = self.todo.q.val();
@@ -304,19 +314,7 @@ impl<const LOG_QP: usize, const LOG_MR: usize, const LOG_RQ: usize> Logic
                 self.src.d.next = self.pq.val().src;
                 self.ix.d.next = self.cx.val().ci;
                 self.gh.d.next = self.ud.val();
-                if self.ud.val() {
-                    // the GRH area goes first: 40 bytes of IPv6 header, or 20 bytes that are left alone and the IPv4 header
-                    self.ml.d.next = 40.into();
-                    self.left.d.next = 40.into();
-                    if self.v4.val() {
-                        self.left.d.next = 20.into();
-                        self.so.d.next = 20.into();
-                    }
-                    self.src.d.next = self.src0.val() - bit_cast::<20, 7>(self.back.val());
-                    if self.op0.val().get_bit(0) {
-                        self.src.d.next = self.src0.val() - bit_cast::<20, 7>(self.back4.val());
-                    }
-                }
+                self.fresh.d.next = true;
                 self.hold.d.next = self.cx.val().exp == 1;
                 self.todo.d.next = self.k_todo.val();
                 self.psn.d.next = self.pq.val().psn;
@@ -326,6 +324,16 @@ impl<const LOG_QP: usize, const LOG_MR: usize, const LOG_RQ: usize> Logic
                 self.state.d.next = RspState::Look;
             }
             RspState::Look => {
+                if self.ud.val() & self.fresh.q.val() {
+                    // the GRH area goes first: 40 bytes of IPv6 header, or 20 bytes that are left alone and the IPv4 header
+                    self.ml.d.next = 40.into();
+                    self.left.d.next = 40.into();
+                    if self.v4r.q.val() {
+                        self.left.d.next = 20.into();
+                        self.so.d.next = 20.into();
+                    }
+                    self.src.d.next = self.src0.val() - bit_cast::<20, 7>(self.back.val());
+                }
                 self.state.d.next = RspState::Sub;
             }
             RspState::Sub => {
