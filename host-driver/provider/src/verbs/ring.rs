@@ -2,7 +2,7 @@
 //!
 //! RESIZE_CQ takes the card from one ring to another between two completions. What it has written to the old one stays there until it
 //! has been polled; the old ring ends at the first entry that is not valid once the card has answered.
-use super::cq::Cq;
+use super::cq::{Completion, Cq};
 use super::event::valid;
 use crate::abi::IbvCq;
 use crate::card::{Dma, Errno};
@@ -10,6 +10,7 @@ use crate::ctx::Ctx;
 use core::ffi::c_int;
 use metaroce_hdl_spec::cmd;
 use std::collections::VecDeque;
+use std::sync::atomic::Ordering;
 
 pub const MAX_LOG: u32 = 16;
 pub const MIN_LOG: u32 = 4;
@@ -154,6 +155,35 @@ impl State {
     }
 }
 
+/// Completions that are in `cq`, or will certainly come into it: those of signalled sends. Whoever asked while the card is at work on
+/// these would get an answer by chance.
+fn held(cq: &Cq, s: &State) -> u32 {
+    let (mut all, mut received) = (0, 0);
+    for (ring, ci) in s.rings() {
+        let (mut i, end) = (ci, ring.end(ci));
+        while i != end {
+            // SAFETY: a complete entry.
+            let is_recv =
+                unsafe { Completion::from(core::array::from_fn(|k| *ring.entry(i).add(k))) }
+                    .is_recv;
+            all += 1;
+            received += is_recv as u32;
+            i = (i + 1) & CI_MASK;
+        }
+    }
+    let mut sends = 0;
+    for slot in cq.ctx.qps.iter() {
+        let qp = slot.load(Ordering::Acquire);
+        // SAFETY: slots are cleared under the tables' mutex before a QP goes.
+        if let Some(qp) = unsafe { qp.as_ref() } {
+            if core::ptr::eq(qp.ibv().send_cq, &cq.ex.base) {
+                sends += qp.send_debt();
+            }
+        }
+    }
+    all.max(received + sends)
+}
+
 /// Gives `cq` a ring for `cqe` completions.
 fn resize(cq: &Cq, cqe: u32) -> Result<u32, Errno> {
     if !(1..=MAX_CQE).contains(&cqe) {
@@ -162,16 +192,17 @@ fn resize(cq: &Cq, cqe: u32) -> Result<u32, Errno> {
     let new = Ring::new(&cq.ctx, cqe)?;
     let (room, bus, log) = (new.room(), new.mem.bus, new.log);
     loop {
+        // No QP goes while they are counted.
+        let tables = cq.ctx.tables.lock().unwrap();
         let mut s = cq.state.lock();
         if s.changing {
             // Another thread does the same.
-            drop(s);
+            drop((s, tables));
             std::thread::yield_now();
             continue;
         }
-        let unpolled = |(r, ci): (&Ring, u32)| r.end(ci).wrapping_sub(ci) & CI_MASK;
-        if s.rings().map(unpolled).sum::<u32>() > cqe {
-            drop(s);
+        if held(cq, &s) > cqe {
+            drop((s, tables));
             cq.ctx.card.free(new.mem);
             return Err(libc::EINVAL);
         }
