@@ -28,6 +28,7 @@ codes! {
         TEARDOWN = 12, "Admin page only: destroys all that PASID `id` owns";
         SET_GID = 13, "Admin page only: source addresses of one GID index";
         REREG_MR = 14, "Replaces all of key `id` by the fields of REG_MR; the key stays, and no DMA through the old range afterwards";
+        RESIZE_CQ = 15, "CQN `id` goes on in the ring of CREATE_CQ's fields; no CQE goes to the old one afterwards";
     }
 }
 
@@ -74,14 +75,14 @@ layout! {
     }
 }
 layout! {
-    /// CREATE_CQ.
+    /// CREATE_CQ and RESIZE_CQ. The ring is zeroed.
     create_cq: 1024 {
         log: 96, 5, "log2 of entries, 4..=16";
         base: 128, 64, "Bus address, 4 KiB aligned";
     }
 }
 layout! {
-    /// REG_MR and REREG_MR. The page list holds 8-byte bus addresses, is 64-byte aligned and stays in place until DEREG_MR.
+    /// REG_MR and REREG_MR. The page list holds 8-byte bus addresses, is 64-byte aligned and stays in place until the next REREG_MR or DEREG_MR.
     reg_mr: 1024 {
         pd: 96, 12, "Protection domain";
         access: 108, 4, "bit 0 local write, 1 remote write, 2 remote read, 3 remote atomic (as IBV_ACCESS_*)";

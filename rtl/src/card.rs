@@ -776,6 +776,7 @@ impl<
         self.err_arb.m_ready.next = self.sequencer.err_ready.val();
         self.placement.cqctl_valid.next = self.sequencer.cqctl_valid.val();
         self.placement.cqctl_cq.next = self.sequencer.cqctl_cq.val();
+        self.placement.cqctl_resize.next = self.sequencer.cqctl_resize.val();
         self.placement.eqctl_valid.next = self.sequencer.eqctl_valid.val();
         self.placement.eqctl_pasid.next = self.sequencer.eqctl_pasid.val();
         self.placement.eqctl_base.next = self.sequencer.eqctl_base.val();

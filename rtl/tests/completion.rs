@@ -164,6 +164,7 @@ fn completion_queues_against_an_exact_model() {
             };
             u.cqctl_valid.next = go && kind == 4;
             u.cqctl_cq.next = c.into();
+            u.cqctl_resize.next = false;
             u.eqctl_valid.next = go && kind == 5;
             u.eqctl_data.next = set;
             u.e_ready.next = true;
@@ -209,4 +210,133 @@ fn completion_queues_against_an_exact_model() {
     }
     println!("{hist:?}, {overs} overflows, {fired} events");
     assert!(overs > 3 && fired > 50);
+}
+
+/// Rings change while completions stream in: each has the old ring and its next index, or the new one from index 0 on; none is lost, and the
+/// arming stays.
+#[test]
+fn rings_change_between_two_completions() {
+    let seed = 6;
+    println!("cq unit seed {seed}");
+    let mut rng = Rng(seed);
+    let mut u = CqUnit::<3, 2>::default();
+    u.connect_all();
+    let mut table: Vec<Cq> = (0..8).map(cq).collect();
+    // rings that are well apart
+    for (i, t) in table.iter_mut().enumerate() {
+        t.base = (0x800 + 0x40 * i as u64).into();
+    }
+    // rings of a CQ so far: base, log, entries; what was consumed of the newest
+    let mut rings: Vec<Vec<(u64, u64, u64)>> = (0..CQS as usize)
+        .map(|i| vec![(table[i].base.to_u64(), table[i].log.to_u64(), 0)])
+        .collect();
+    let mut sent = [0u64; CQS as usize];
+    let mut ci = [0u64; CQS as usize];
+    // the CQ's arming was taken, no event yet
+    let mut armed = [false; CQS as usize];
+    let (mut jobs, mut changes, mut events, mut mixed) = (0u64, 0, 0, 0);
+    let (mut j, mut db): (Option<u64>, Option<(u64, u64, u64)>) = (None, None);
+    let mut quiet = 0;
+    for t in 0..40_000u64 {
+        u.clock.next = Clock { clk: false };
+        u.rst.next = t < 2;
+        let live = t > 4;
+        u.eqctl_valid.next = (3..8).contains(&t);
+        u.eqctl_data.next = EqSet {
+            pasid: (t.wrapping_sub(3) % 4).into(),
+            base: 0x5000.into(),
+            log: 16.into(),
+        };
+        if live && j.is_none() && t < 39_000 && rng.p(0.4) {
+            // never more than half of the smallest ring
+            let c = rng.below(CQS) as usize;
+            if rings[c].last().unwrap().2 - ci[c] + sent[c] < 6 {
+                j = Some(c as u64);
+                sent[c] += 1;
+            }
+        }
+        u.j_valid.next = j.is_some();
+        u.j_data.next = CqJob {
+            cq: j.unwrap_or(0).into(),
+            index: (jobs & 0xFFFF).into(),
+            ..Default::default()
+        };
+        // a change now and then; the driver is quiet around it
+        quiet = if quiet > 0 { quiet - 1 } else { 0 };
+        let change = live && db.is_none() && quiet == 0 && rng.p(0.01);
+        let c = rng.below(CQS) as usize;
+        if live && db.is_none() && quiet == 0 && !change && rng.p(0.1) {
+            let arm = !armed[c] && rings[c].last().unwrap().2 == ci[c] && rng.p(0.3);
+            ci[c] = rings[c].last().unwrap().2;
+            db = Some((c as u64, ci[c], arm as u64));
+        }
+        u.cqdb_valid.next = db.is_some();
+        let d = db.unwrap_or_default();
+        u.cqdb_data.next = CqDb {
+            cq: d.0.into(),
+            ci: d.1.into(),
+            arm: d.2.into(),
+        };
+        u.ev_valid.next = false;
+        u.cqctl_valid.next = change;
+        u.cqctl_cq.next = (c as u64).into();
+        u.cqctl_resize.next = change;
+        u.e_ready.next = rng.p(0.8);
+        u.cqerr_ready.next = true;
+        assert!(simulate(&mut u, 50));
+        if j.is_some() && u.j_ready.val() {
+            j = None;
+            jobs += 1;
+        }
+        if let Some((c, _, arm)) = db.filter(|_| u.cqdb_ready.val()) {
+            armed[c as usize] |= arm == 1;
+            db = None;
+            quiet = 12;
+        }
+        assert!(!u.ev_cq_overflow.val());
+        if u.e_valid.val() && u.e_ready.val() {
+            let x = u.e_data.val();
+            if x.kind == 2u64 {
+                let low: Vec<u8> = bits_to_bytes(x.body);
+                assert!(std::mem::take(&mut armed[low[4] as usize]));
+                events += 1;
+            } else {
+                assert_eq!(x.kind, 1u64);
+                // the ring it belongs to: bases are all different
+                let a = x.addr.to_u64();
+                let find =
+                    |r: &(u64, u64, u64)| (a >> 12) - r.0.min(a >> 12) < 64 && a >> 12 >= r.0;
+                let (k, n) = (0..CQS as usize)
+                    .find_map(|k| rings[k].iter().rposition(find).map(|n| (k, n)))
+                    .expect("a ring");
+                let newest = rings[k].len() - 1;
+                if n < newest {
+                    assert_eq!(rings[k][newest].2, 0, "old ring after the new one");
+                    mixed += 1;
+                }
+                let (base, log, i) = rings[k][n];
+                assert_eq!(a, (base << 12) + i % (1 << log) * 64);
+                assert_eq!(x.phase, (i >> log) % 2 == 0);
+                rings[k][n].2 += 1;
+                sent[k] -= 1;
+            }
+        }
+        let a = u.cqt_raddr.val().to_u64();
+        u.clock.next = Clock { clk: true };
+        assert!(simulate(&mut u, 50));
+        u.cqt_rdata.next = table[a as usize % 8];
+        if change {
+            changes += 1;
+            let base = 0x1000 + changes * 0x40;
+            let log = 4 + rng.below(3);
+            table[c].base = base.into();
+            table[c].log = log.into();
+            rings[c].push((base, log, 0));
+            ci[c] = 0;
+            quiet = 12;
+        }
+    }
+    println!("{jobs} completions, {changes} changes, {mixed} to a ring that was the old one already, {events} events");
+    assert!(sent.iter().all(|n| *n == 0), "{sent:?}");
+    assert!(changes > 200 && events > 50 && mixed > 20 && jobs > 3000);
 }

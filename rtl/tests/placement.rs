@@ -143,6 +143,7 @@ fn run<const W: usize, const L: usize, const A: usize>(seed: u64, jobs: usize) {
         u.eqctl_base.next = (0xE_0000 + eq_set + 1).into();
         u.eqctl_log.next = 4.into();
         u.cqctl_valid.next = false;
+        u.cqctl_resize.next = false;
         u.cqerr_ready.next = true;
         if t > 20 && job.is_none() && made < jobs && rng.p(0.6) {
             let j = random_job(&mut rng, 1 << A, L as u64);
@@ -478,6 +479,7 @@ fn diff_core<const W: usize, const L: usize, const A: usize>(name: &str, cycles:
             ev_data,
             cqctl_valid,
             cqctl_cq,
+            cqctl_resize,
             eqctl_valid,
             eqctl_pasid,
             eqctl_base,

@@ -22,7 +22,7 @@ fn objects_and_owners() {
     let mut b = Bench::new(1, 0.6);
     // what is not a command, and pages beyond the PASIDs
     assert_eq!(b.simple(1, op::NOP, 0), Ok(0));
-    for bad in [14, 15, 16, 200, 255] {
+    for bad in [16, 31, 32, 33, 34, 46, 200, 255] {
         assert_eq!(b.simple(1, bad, 0), Err(errno::EOPNOTSUPP));
     }
     assert_eq!(b.pd(8), Err(errno::EPERM));
@@ -856,6 +856,9 @@ fn diff_life() {
     b.simple(1, op::QUERY_QP, qpn).unwrap();
     b.errs.push_back((qpn % 16, 2));
     b.settle();
+    let c = b.rereg_block(key, pd, 0x7000, 1 << 20, 12, 0x80, 5);
+    b.run(1, &c).unwrap();
+    b.resize(1, cq, 0x7_0000, 9).unwrap();
     b.simple(1, op::DEREG_MR, key).unwrap();
     b.eq(1, 0x1000, 4).unwrap();
     b.mr(1, pd, 0x12345, 99, 13, 0x40, 15).unwrap();

@@ -237,6 +237,22 @@ impl Host {
         }
     }
 
+    /// Moves a CQ to a new ring. The old one has what was not polled.
+    pub fn resize_cq(&mut self, sim: &mut Sim, cq: &Ring, log: u32) -> Ring {
+        let base = self.alloc(64 << log, PAGE);
+        self.command(sim, cmd::op::RESIZE_CQ, cq.id, |c| {
+            cmd::create_cq::log.put(c, log as u64);
+            cmd::create_cq::base.put(c, base);
+        })
+        .expect("RESIZE_CQ");
+        Ring {
+            id: cq.id,
+            base,
+            log,
+            ci: 0,
+        }
+    }
+
     /// Registers memory; `access` as IBV_ACCESS_*. The page list is the identity.
     pub fn reg_mr(
         &mut self,
@@ -246,14 +262,33 @@ impl Host {
         len: u64,
         access: u64,
     ) -> Result<u32, u8> {
-        let first = va / PAGE;
-        let pages = (va + len.max(1)).div_ceil(PAGE) - first;
+        self.set_mr(sim, None, pd, va, va, len, access)
+    }
+
+    /// Registers `[va, va + len)`, or changes `key` to it; the memory is at `bus`, which lies in its page as `va` does.
+    #[allow(clippy::too_many_arguments)]
+    pub fn set_mr(
+        &mut self,
+        sim: &mut Sim,
+        key: Option<u32>,
+        pd: u32,
+        va: u64,
+        bus: u64,
+        len: u64,
+        access: u64,
+    ) -> Result<u32, u8> {
+        assert!(va % PAGE == bus % PAGE);
+        let pages = (va + len.max(1)).div_ceil(PAGE) - va / PAGE;
         let list = self.alloc(pages * 8, PAGE);
         let bytes: Vec<u8> = (0..pages)
-            .flat_map(|k| ((first + k) * PAGE).to_le_bytes())
+            .flat_map(|k| ((bus / PAGE + k) * PAGE).to_le_bytes())
             .collect();
         sim.mem(self.card).poke(self.pasid, list, &bytes);
-        let r = self.command(sim, cmd::op::REG_MR, 0, |c| {
+        let o = match key {
+            None => cmd::op::REG_MR,
+            Some(_) => cmd::op::REREG_MR,
+        };
+        let r = self.command(sim, o, key.unwrap_or(0), |c| {
             cmd::reg_mr::pd.put(c, pd as u64);
             cmd::reg_mr::access.put(c, access);
             cmd::reg_mr::page_shift.put(c, 12);

@@ -1,7 +1,7 @@
 //! Every verbs operation: done on the card, or answered with EOPNOTSUPP and why. `docs/verbs.md` has the same table, and
 //! a test keeps the two equal.
 use crate::layout::Table;
-use crate::verbs::{ah, cq, cq_ex, device, event, mr, pd, post, qp, qp_ex};
+use crate::verbs::{ah, cq, cq_ex, device, event, mr, pd, post, qp, qp_ex, ring};
 
 pub enum Support {
     /// The function's address.
@@ -90,7 +90,7 @@ ops! {
     reg_mr: card (mr::reg_mr);
     req_notify_cq: card (cq::req_notify_cq);
     rereg_mr: card (mr::rereg_mr);
-    resize_cq: no "create the CQ large enough";
+    resize_cq: card (ring::resize_cq);
     set_ece: no "no enhanced connection establishment";
     unimport_dm: no "objects are not shared between processes";
     unimport_mr: no "objects are not shared between processes";

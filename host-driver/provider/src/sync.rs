@@ -21,6 +21,9 @@ impl<T> Spin<T> {
             value: UnsafeCell::new(value),
         }
     }
+    pub fn into_inner(self) -> T {
+        self.value.into_inner()
+    }
     #[inline]
     pub fn lock(&self) -> Guard<'_, T> {
         self.hold();

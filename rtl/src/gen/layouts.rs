@@ -472,7 +472,7 @@ packed_struct! {
 }
 
 packed_struct! {
-    /// CREATE_CQ.
+    /// CREATE_CQ and RESIZE_CQ. The ring is zeroed.
     /// 1024 bits.
     pub struct CreateCq {
         pub rsv0: Bits<96>,
@@ -486,7 +486,7 @@ packed_struct! {
 }
 
 packed_struct! {
-    /// REG_MR and REREG_MR. The page list holds 8-byte bus addresses, is 64-byte aligned and stays in place until DEREG_MR.
+    /// REG_MR and REREG_MR. The page list holds 8-byte bus addresses, is 64-byte aligned and stays in place until the next REREG_MR or DEREG_MR.
     /// 1024 bits.
     pub struct RegMr {
         pub rsv0: Bits<96>,

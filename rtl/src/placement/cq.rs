@@ -39,6 +39,14 @@ packed_struct! {
 }
 
 packed_struct! {
+    /// Order to begin a CQ's ring; `resize`: the CQ stays armed, or overrun.
+    pub struct CqSet {
+        pub cq: Bits<12>,
+        pub resize: bool,
+    }
+}
+
+packed_struct! {
     /// Entry to be written. `kind`: 0 a completion that is not written (overflow, no such CQ), 1 CQE, 2 EQE, 3 fence token. `body` is the low part
     /// of the 64 bytes, the rest is zero but for the phase in the last bit.
     pub struct QEntry {
@@ -52,14 +60,16 @@ packed_struct! {
 
 /// Owner of all CQ and EQ indices.
 ///
-/// * In: `j` completions and fence tokens in order, `cqdb` doorbells, `ev` events of the sequencer, `cqctl` (forget a CQ's indices), `eqctl` (define
-///   the EQ of a PASID). `cqctl` and `eqctl` may be pulses or held until `ready`.
+/// * In: `j` completions and fence tokens in order, `cqdb` doorbells, `ev` events of the sequencer, `cqctl` (a CQ's indices begin at 0 again; with
+///   `cqctl_resize` the rest of its state stays), `eqctl` (define the EQ of a PASID). `cqctl` and `eqctl` may be pulses or held until `ready`.
 /// * Out: `e` entries in order: the EQE that a completion causes comes right after it. `cqerr`: a CQ has overflowed (once until it is reset);
 ///   `ev_cq_overflow` with it.
 /// * A CQ is full when `pi - ci == 2^log`. After an overflow nothing is written any more. A doorbell with a `ci` outside of `pi - 2^log ..= pi` is
 ///   ignored. Arming for the next completion, or for the next solicited one, with such a completion already behind `ci` gives the event at once.
 ///   A "next" arm stays when a solicited arm follows. One event per arm.
 /// * Events of a PASID without an EQ are dropped.
+/// * `cqctl` comes in the cycle in which the CQ's table entry is written, and goes before completions and doorbells: a completion has the old ring and its
+///   index, or the new ring from index 0 on.
 /// * 4 cycles a completion or doorbell, 8 with an event. Completions and doorbells alternate when both wait.
 #[derive(LogicBlock)]
 pub struct CqUnit<const LOG_CQ: usize, const LOG_PASID: usize> {
@@ -77,6 +87,7 @@ pub struct CqUnit<const LOG_CQ: usize, const LOG_PASID: usize> {
     pub ev_ready: Signal<Out, bool>,
     pub cqctl_valid: Signal<In, bool>,
     pub cqctl_cq: Signal<In, Bits<12>>,
+    pub cqctl_resize: Signal<In, bool>,
     pub cqctl_ready: Signal<Out, bool>,
     pub eqctl_valid: Signal<In, bool>,
     pub eqctl_data: Signal<In, EqSet>,
@@ -92,7 +103,7 @@ pub struct CqUnit<const LOG_CQ: usize, const LOG_PASID: usize> {
     pub ev_cq_overflow: Signal<Out, bool>,
     pub idle: Signal<Out, bool>,
     jq: Fifo<CqJob, 3>,
-    cc: Fifo<Bits<12>, 2>,
+    cc: Fifo<CqSet, 2>,
     ec: Fifo<EqSet, 2>,
     ef: Fifo<QEntry, 3>,
     errs: Fifo<Event, LOG_CQ>,
@@ -100,6 +111,7 @@ pub struct CqUnit<const LOG_CQ: usize, const LOG_PASID: usize> {
     eqs: SdpRam<EqState, LOG_PASID>,
     state: DFF<Bits<3>>,
     is_db: DFF<bool>,
+    is_rs: DFF<bool>,
     turn: DFF<bool>,
     job: DFF<CqJob>,
     cq: DFF<Bits<12>>,
@@ -122,6 +134,8 @@ pub struct CqUnit<const LOG_CQ: usize, const LOG_PASID: usize> {
     dh: Signal<Local, CqDb>,
     eh: Signal<Local, Event>,
     es: Signal<Local, EqSet>,
+    ch: Signal<Local, CqSet>,
+    chi: Signal<Local, CqSet>,
     start: Signal<Local, bool>,
     pick_db: Signal<Local, bool>,
     sel: Signal<Local, Bits<12>>,
@@ -179,6 +193,7 @@ impl<const LOG_CQ: usize, const LOG_PASID: usize> Default for CqUnit<LOG_CQ, LOG
             ev_ready: Default::default(),
             cqctl_valid: Default::default(),
             cqctl_cq: Default::default(),
+            cqctl_resize: Default::default(),
             cqctl_ready: Default::default(),
             eqctl_valid: Default::default(),
             eqctl_data: Default::default(),
@@ -202,6 +217,7 @@ impl<const LOG_CQ: usize, const LOG_PASID: usize> Default for CqUnit<LOG_CQ, LOG
             eqs: Default::default(),
             state: Default::default(),
             is_db: Default::default(),
+            is_rs: Default::default(),
             turn: Default::default(),
             job: Default::default(),
             cq: Default::default(),
@@ -223,6 +239,8 @@ impl<const LOG_CQ: usize, const LOG_PASID: usize> Default for CqUnit<LOG_CQ, LOG
             dh: Default::default(),
             eh: Default::default(),
             es: Default::default(),
+            ch: Default::default(),
+            chi: Default::default(),
             start: Default::default(),
             pick_db: Default::default(),
             sel: Default::default(),
@@ -268,7 +286,9 @@ impl<const LOG_CQ: usize, const LOG_PASID: usize> Default for CqUnit<LOG_CQ, LOG
 impl<const LOG_CQ: usize, const LOG_PASID: usize> Logic for CqUnit<LOG_CQ, LOG_PASID> {
     #[hdl_gen]
     fn update(&mut self) {
-        dff_setup!(self, clock, state, is_db, turn, job, cq, ci, arm, t, s, used, size, sold);
+        dff_setup!(
+            self, clock, state, is_db, is_rs, turn, job, cq, ci, arm, t, s, used, size, sold
+        );
         dff_setup!(self, clock, slot, lap, base, high_n, pasid, kind, id, eq);
         clock!(self, clock, jq, cc, ec, ef, errs, cqs, eqs);
         self.jq.rst.next = self.rst.val();
@@ -280,7 +300,9 @@ impl<const LOG_CQ: usize, const LOG_PASID: usize> Logic for CqUnit<LOG_CQ, LOG_P
         self.jq.s_data.next = self.j_data.val();
         self.j_ready.next = self.jq.s_ready.val();
         self.cc.s_valid.next = self.cqctl_valid.val();
-        self.cc.s_data.next = self.cqctl_cq.val();
+        self.chi.next.cq = self.cqctl_cq.val();
+        self.chi.next.resize = self.cqctl_resize.val();
+        self.cc.s_data.next = self.chi.val();
         self.cqctl_ready.next = self.cc.s_ready.val();
         self.ec.s_valid.next = self.eqctl_valid.val();
         self.ec.s_data.next = self.eqctl_data.val();
@@ -289,6 +311,7 @@ impl<const LOG_CQ: usize, const LOG_PASID: usize> Logic for CqUnit<LOG_CQ, LOG_P
         self.dh.next = self.cqdb_data.val();
         self.eh.next = self.ev_data.val();
         self.es.next = self.ec.m_data.val();
+        self.ch.next = self.cc.m_data.val();
         // idle: what comes next, with its table reads
         self.start.next = ((self.state.q.val() == 0) & (self.ef.level.val() < self.room.val()))
             & self.errs.s_ready.val();
@@ -296,6 +319,9 @@ impl<const LOG_CQ: usize, const LOG_PASID: usize> Logic for CqUnit<LOG_CQ, LOG_P
         self.sel.next = self.jh.val().cq;
         if self.pick_db.val() {
             self.sel.next = self.dh.val().cq;
+        }
+        if self.cc.m_valid.val() {
+            self.sel.next = self.ch.val().cq;
         }
         self.cqt_raddr.next = self.sel.val();
         self.cqs.raddr.next = bit_cast::<LOG_CQ, 12>(self.sel.val());
@@ -386,6 +412,7 @@ impl<const LOG_CQ: usize, const LOG_PASID: usize> Logic for CqUnit<LOG_CQ, LOG_P
         match self.state.q.val().index() {
             0 => {
                 self.is_db.d.next = self.pick_db.val();
+                self.is_rs.d.next = self.cc.m_valid.val();
                 self.job.d.next = self.jh.val();
                 self.cq.d.next = self.sel.val();
                 self.ci.d.next = self.dh.val().ci;
@@ -401,8 +428,12 @@ impl<const LOG_CQ: usize, const LOG_PASID: usize> Logic for CqUnit<LOG_CQ, LOG_P
                         self.ne.next.valid = self.es.val().log != 0;
                     } else if self.cc.m_valid.val() {
                         self.cc.m_ready.next = true;
-                        self.cqs.we.next = true;
-                        self.cqs.waddr.next = bit_cast::<LOG_CQ, 12>(self.cc.m_data.val());
+                        if self.ch.val().resize {
+                            self.state.d.next = bits::<3>(1);
+                        } else {
+                            self.cqs.we.next = true;
+                        }
+                        self.cqs.waddr.next = bit_cast::<LOG_CQ, 12>(self.ch.val().cq);
                         self.n.next.pi = 0.into();
                         self.n.next.ci = 0.into();
                         self.n.next.sol = 0.into();
@@ -455,7 +486,12 @@ impl<const LOG_CQ: usize, const LOG_PASID: usize> Logic for CqUnit<LOG_CQ, LOG_P
             }
             3 => {
                 self.state.d.next = bits::<3>(0);
-                if self.is_db.q.val() {
+                if self.is_rs.q.val() {
+                    self.cqs.we.next = true;
+                    self.n.next.pi = 0.into();
+                    self.n.next.ci = 0.into();
+                    self.n.next.sol = 0.into();
+                } else if self.is_db.q.val() {
                     // a consumer index that is not in the ring is refused
                     if self.tt.val().valid & (self.used.q.val() <= self.size.q.val()) {
                         self.cqs.we.next = true;

@@ -37,6 +37,7 @@ pub struct PlaceCore<
     pub ev_ready: Signal<Out, bool>,
     pub cqctl_valid: Signal<In, bool>,
     pub cqctl_cq: Signal<In, Bits<12>>,
+    pub cqctl_resize: Signal<In, bool>,
     pub cqctl_ready: Signal<Out, bool>,
     pub eqctl_valid: Signal<In, bool>,
     pub eqctl_pasid: Signal<In, Bits<12>>,
@@ -117,6 +118,7 @@ impl<
         self.ev_ready.next = self.cq.ev_ready.val();
         self.cq.cqctl_valid.next = self.cqctl_valid.val();
         self.cq.cqctl_cq.next = self.cqctl_cq.val();
+        self.cq.cqctl_resize.next = self.cqctl_resize.val();
         self.cqctl_ready.next = self.cq.cqctl_ready.val();
         self.set.next.pasid = self.eqctl_pasid.val();
         self.set.next.base = self.eqctl_base.val();
@@ -184,6 +186,7 @@ pub struct Placement<
     pub ev_ready: Signal<Out, bool>,
     pub cqctl_valid: Signal<In, bool>,
     pub cqctl_cq: Signal<In, Bits<12>>,
+    pub cqctl_resize: Signal<In, bool>,
     pub cqctl_ready: Signal<Out, bool>,
     pub eqctl_valid: Signal<In, bool>,
     pub eqctl_pasid: Signal<In, Bits<12>>,
@@ -252,6 +255,7 @@ impl<
             ev_ready: Default::default(),
             cqctl_valid: Default::default(),
             cqctl_cq: Default::default(),
+            cqctl_resize: Default::default(),
             cqctl_ready: Default::default(),
             eqctl_valid: Default::default(),
             eqctl_pasid: Default::default(),
@@ -322,6 +326,7 @@ impl<
         self.ev_ready.next = self.core.ev_ready.val();
         self.core.cqctl_valid.next = self.cqctl_valid.val();
         self.core.cqctl_cq.next = self.cqctl_cq.val();
+        self.core.cqctl_resize.next = self.cqctl_resize.val();
         self.cqctl_ready.next = self.core.cqctl_ready.val();
         self.core.eqctl_valid.next = self.eqctl_valid.val();
         self.core.eqctl_pasid.next = self.eqctl_pasid.val();

@@ -170,6 +170,8 @@ pub mod tab {
     pub const CQT: u128 = 16;
     pub const GID: u128 = 32;
     pub const EQ: u128 = 64;
+    /// With CQT: the CQ stays armed and has its new ring from index 0 on.
+    pub const RESIZE: u128 = 128;
 }
 
 /// Blocks of CTL.

@@ -102,6 +102,7 @@ impl<
             mtt_flush: Default::default(),
             cqctl_valid: Default::default(),
             cqctl_cq: Default::default(),
+            cqctl_resize: Default::default(),
             eqctl_valid: Default::default(),
             eqctl_pasid: Default::default(),
             eqctl_base: Default::default(),

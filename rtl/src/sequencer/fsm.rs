@@ -343,7 +343,7 @@ impl<
                     self.kind_e.d.next = self.eo.val().kind;
                     self.okind.d.next = 1.into();
                     self.oidx.d.next = bit_cast::<16, 12>(self.eo.val().qp);
-                    self.pc.d.next = 14.into();
+                    self.pc.d.next = 32.into();
                     self.st.d.next = St::Fetch;
                 } else if self.errs.empty.val() & self.cmds.m_valid.val() {
                     self.cmds.m_ready.next = true;
@@ -397,7 +397,7 @@ impl<
             }
             St::Begin => {
                 // unit 0, then unit 1 to work memory
-                self.pc.d.next = 16.into();
+                self.pc.d.next = 34.into();
                 self.cnt.d.next = 0.into();
                 self.last.d.next = 15.into();
                 self.obase.d.next = 0.into();
@@ -556,8 +556,8 @@ impl<
                     25 => match self.a.val().index() {
                         0 => {
                             self.pc.d.next = bit_cast::<LOG_PROG, 8>(self.m8.val());
-                            if self.m.val() > 13 {
-                                self.pc.d.next = 15.into();
+                            if self.m8.val().get_bits::<3>(5).any() {
+                                self.pc.d.next = 33.into();
                             }
                         }
                         1 => self.seq.d.next = self.m.val(),
@@ -818,6 +818,7 @@ impl<
         self.cqt_wdata.next = self.wcq.val().into();
         self.cqctl_valid.next = self.tabw.val() & self.a.val().get_bit(4);
         self.cqctl_cq.next = self.oidx.q.val().get_bits::<12>(0);
+        self.cqctl_resize.next = self.a.val().get_bit(7);
         self.gids.we.next = self.boot.val() | (self.tabw.val() & self.a.val().get_bit(5));
         self.gids.waddr.next = self.acc.q.val().get_bits::<4>(0);
         if self.boot.val() {

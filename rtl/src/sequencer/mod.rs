@@ -219,6 +219,7 @@ pub struct Sequencer<
     pub mtt_flush: Signal<Out, bool>,
     pub cqctl_valid: Signal<Out, bool>,
     pub cqctl_cq: Signal<Out, Bits<12>>,
+    pub cqctl_resize: Signal<Out, bool>,
     pub eqctl_valid: Signal<Out, bool>,
     pub eqctl_pasid: Signal<Out, Bits<12>>,
     pub eqctl_base: Signal<Out, Bits<48>>,

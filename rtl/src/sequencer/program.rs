@@ -10,10 +10,12 @@ use metaroce_hdl_spec::field::Field;
 use metaroce_hdl_spec::table as t;
 use metaroce_protocol::qp::{attr, QpType, TRANSITIONS};
 
-/// Program counter after a command has been read, and for a failed QP; the kernel has these numbers, and 15 for an unknown opcode. Below are the
-/// jumps to the commands.
-pub const PC_CMD: usize = 16;
-pub const PC_ERR: usize = 14;
+/// Program counter after a command has been read, for a failed QP, and for an opcode from [`OPCODES`] on; the kernel has these numbers. The slots below
+/// `OPCODES` are the jumps to the commands; those that no command has yet go to `unknown`, too.
+pub const OPCODES: usize = 32;
+pub const PC_ERR: usize = 32;
+pub const PC_UNKNOWN: usize = 33;
+pub const PC_CMD: usize = 34;
 
 /// Scratch layout of a GID and of an EQ: see `GidEntry`.
 pub const GID_MAC: u128 = E0;
@@ -99,7 +101,7 @@ fn reset_blocks(p: &mut Asm) {
 /// All programs; `max_rd`: READs in flight per QP.
 pub fn program(max_rd: usize) -> Vec<u128> {
     let mut p = Asm::default();
-    for name in [
+    let names = [
         "NOP",
         "ALLOC_PD",
         "DEALLOC_PD",
@@ -114,10 +116,14 @@ pub fn program(max_rd: usize) -> Vec<u128> {
         "DESTROY_QP",
         "TEARDOWN",
         "SET_GID",
-        "error",
-        "unknown",
-        "command",
-    ] {
+        "REREG_MR",
+        "RESIZE_CQ",
+    ];
+    assert!(names.len() <= OPCODES);
+    for opcode in 0..OPCODES {
+        p.jump(op::JUMP, names.get(opcode).copied().unwrap_or("unknown"));
+    }
+    for name in ["error", "unknown", "command"] {
         p.jump(op::JUMP, name);
     }
     p.label("command");
@@ -169,14 +175,9 @@ fn queues(p: &mut Asm) {
     p.do_(op::RESP, 0, 0, 0);
 
     p.label("CREATE_CQ");
-    p.check_field(c::create_cq::log, 4, 16, errno::EINVAL);
-    check_address(p, c::create_cq::base, 12, 4);
+    check_cq(p);
     p.do_(op::ALLOC, kind::CQ, 0, errno::ENOMEM);
-    p.do_(op::CLEAR, 0, 0, 0);
-    p.put(sp::ONES, E0, t::cq::valid);
-    p.field(c::create_cq::log, E0, t::cq::log);
-    p.put(sp::PASID, E0, t::cq::pasid);
-    address(p, c::create_cq::base, 12, E0, t::cq::base);
+    make_cq(p);
     p.store(tab::CQT, E);
     p.load(special(sp::ZERO), 32);
     p.do_(op::PUT, 0, 0, 0);
@@ -189,12 +190,37 @@ fn queues(p: &mut Asm) {
     p.do_(op::STORE, tab::CQT, 1, 0);
     p.do_(op::FREE, 0, 0, 0);
     p.do_(op::RESP, 0, 0, 0);
+
+    p.label("RESIZE_CQ");
+    check_cq(p);
+    look(p, kind::CQ, c::head::id);
+    make_cq(p);
+    p.store(tab::CQT | tab::RESIZE, E);
+    // what is on its way to the old ring goes there before the answer
+    fence(p);
+    p.do_(op::RID, 0, 0, 0);
+    p.do_(op::RESP, 0, 0, 0);
 }
 
-fn mr(p: &mut Asm) {
+/// The ring of a CQ is legal.
+fn check_cq(p: &mut Asm) {
+    p.check_field(c::create_cq::log, 4, 16, errno::EINVAL);
+    check_address(p, c::create_cq::base, 12, 4);
+}
+
+/// The CQ's entry comes into work memory.
+fn make_cq(p: &mut Asm) {
+    p.do_(op::CLEAR, 0, 0, 0);
+    p.put(sp::ONES, E0, t::cq::valid);
+    p.field(c::create_cq::log, E0, t::cq::log);
+    p.put(sp::PASID, E0, t::cq::pasid);
+    address(p, c::create_cq::base, 12, E0, t::cq::base);
+}
+
+/// The fields of REG_MR are legal; then, looked at last, the PD.
+fn check_mr(p: &mut Asm) {
     use c::reg_mr as f;
     let (va, len) = (word(f::va), word(f::len));
-    p.label("REG_MR");
     p.check_field(f::page_shift, 12, 30, errno::EINVAL);
     check_address(p, f::list, 6, 6);
     // len - 1 must be less than 2^40 (so len = 0 is out), and va + (len - 1) must not wrap
@@ -205,7 +231,12 @@ fn mr(p: &mut Asm) {
     p.add(Src::Mem(32 * (va + 1)), T + 1, T + 1, true);
     p.check(special(sp::CARRY), 1, 0, 0, errno::EINVAL);
     look(p, kind::PD, f::pd);
-    p.do_(op::ALLOC, kind::MR, 0, errno::ENOMEM);
+}
+
+/// Both entries of the MR at hand come into work memory.
+fn make_mr(p: &mut Asm) {
+    use c::reg_mr as f;
+    let va = word(f::va);
     p.do_(op::CLEAR, 0, 0, 0);
     p.put(sp::ONES, E0, t::mr_check::valid);
     let right = |i: u128| Src::Mem(f::access.lo as u128 + i);
@@ -234,7 +265,28 @@ fn mr(p: &mut Asm) {
     p.bits(Src::Mem(32 * T + 12), at, 20);
     p.bits(Src::Mem(32 * (va + 1)), at + 20, 32);
     p.put(sp::PASID, MRM0, t::mr_map::pasid);
+}
+
+/// The MR whose key the command names.
+fn look_mr(p: &mut Asm) {
+    p.load_rot(cmd(c::head::id), 8);
+    p.do_(op::LOOKUP, kind::MR, 0, errno::ENOENT);
+}
+
+/// Nothing uses the MR at hand any more.
+fn stop_mr(p: &mut Asm) {
+    p.do_(op::STORE, tab::MRC, 1, 0);
+    fence(p);
+    p.do_(op::FLUSH, 0, 0, 0);
+}
+
+fn mr(p: &mut Asm) {
+    use c::reg_mr as f;
+    p.label("REG_MR");
+    check_mr(p);
+    p.do_(op::ALLOC, kind::MR, 0, errno::ENOMEM);
     p.do_(op::RID, 0, 0, 0);
+    make_mr(p);
     p.load_field(f::pd);
     p.do_(op::PUT, 0, 0, 0);
     p.store(tab::MRC | tab::MRM, E);
@@ -242,14 +294,26 @@ fn mr(p: &mut Asm) {
     p.do_(op::RESP, 0, 0, 0);
 
     p.label("DEREG_MR");
-    p.load_rot(cmd(c::head::id), 8);
-    p.do_(op::LOOKUP, kind::MR, 0, errno::ENOENT);
-    p.do_(op::STORE, tab::MRC, 1, 0);
-    fence(p);
-    p.do_(op::FLUSH, 0, 0, 0);
+    look_mr(p);
+    stop_mr(p);
     p.do_(op::STORE, tab::MRM, 1, 0);
     p.do_(op::FREE, 0, 0, 0);
     count(p, kind::PD, special(sp::N), 12, true);
+    p.do_(op::RESP, 0, 0, 0);
+
+    p.label("REREG_MR");
+    check_mr(p);
+    look_mr(p);
+    p.do_(op::RID, 0, 0, 0);
+    // make_mr needs the first free word
+    p.bits(special(sp::N), 32 * (T + 1), 12);
+    stop_mr(p);
+    make_mr(p);
+    p.load_field(f::pd);
+    p.do_(op::PUT, 0, 0, 0);
+    p.store(tab::MRC | tab::MRM, E);
+    count(p, kind::PD, Src::Mem(32 * (T + 1)), 12, true);
+    count(p, kind::PD, cmd(f::pd), 12, false);
     p.do_(op::RESP, 0, 0, 0);
 }
 

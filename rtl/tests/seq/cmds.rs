@@ -16,6 +16,7 @@ pub fn random(rng: &mut Rng, ids: &[u64]) -> [u8; 128] {
     let o = [
         op::ALLOC_PD,
         op::CREATE_CQ,
+        op::RESIZE_CQ,
         op::REG_MR,
         op::CREATE_QP,
         op::MODIFY_QP,
@@ -24,22 +25,23 @@ pub fn random(rng: &mut Rng, ids: &[u64]) -> [u8; 128] {
         op::QUERY_QP,
         op::DESTROY_QP,
         op::DEREG_MR,
+        op::REREG_MR,
         op::CREATE_EQ,
         op::SET_GID,
         op::DESTROY_CQ,
         op::DEALLOC_PD,
         op::NOP,
         31,
-    ][rng.below(16) as usize];
+    ][rng.below(18) as usize];
     cmd::head::opcode.put(&mut c, o as u64);
     let id = any(rng);
     cmd::head::id.put(&mut c, id);
     match o {
-        op::CREATE_CQ | op::CREATE_EQ => {
+        op::CREATE_CQ | op::RESIZE_CQ | op::CREATE_EQ => {
             cmd::create_cq::log.put(&mut c, 4 + rng.below(13));
             cmd::create_cq::base.put(&mut c, rng.below(1 << 40) << 12);
         }
-        op::REG_MR => {
+        op::REG_MR | op::REREG_MR => {
             cmd::reg_mr::pd.put(&mut c, any(rng));
             cmd::reg_mr::page_shift.put(&mut c, 12 + rng.below(19));
             cmd::reg_mr::list.put(&mut c, rng.below(1 << 40) << 6);

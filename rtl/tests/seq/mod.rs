@@ -1,6 +1,7 @@
 //! Bench of the sequencer: host memory, tables, and the blocks that take its orders.
 #![allow(dead_code)]
 
+mod change;
 pub mod cmds;
 
 use metaroce_hdl_spec::cmd;
@@ -35,6 +36,7 @@ pub enum Did {
     Mrm(usize),
     Cqt(usize),
     CqCtl(u64),
+    CqResize(u64),
     /// PASID, base in 4 KiB units, log.
     EqCtl(u64, u64, u64),
     /// Block, op, QP, PSN, status: order carried out.
@@ -366,7 +368,12 @@ impl Bench {
             d.push(Did::Cqt(i));
         }
         if u.cqctl_valid.val() {
-            d.push(Did::CqCtl(u.cqctl_cq.val().to_u64()));
+            let n = u.cqctl_cq.val().to_u64();
+            d.push(if u.cqctl_resize.val() {
+                Did::CqResize(n)
+            } else {
+                Did::CqCtl(n)
+            });
         }
         if u.eqctl_valid.val() {
             d.push(Did::EqCtl(
@@ -524,11 +531,39 @@ impl Bench {
         cmd::create_eq::base.put(&mut c, base);
         self.run(pasid, &c).map(|_| 0)
     }
+    pub fn resize(&mut self, pasid: u64, cq: u64, base: u64, log: u64) -> Result<u64, u8> {
+        let mut c = self.block(cmd::op::RESIZE_CQ, cq);
+        cmd::create_cq::log.put(&mut c, log);
+        cmd::create_cq::base.put(&mut c, base);
+        self.run(pasid, &c).map(|r| cmd::response::id.get(&r))
+    }
     pub fn cq(&mut self, pasid: u64, base: u64, log: u64) -> Result<u64, u8> {
         let mut c = self.block(cmd::op::CREATE_CQ, 0);
         cmd::create_cq::log.put(&mut c, log);
         cmd::create_cq::base.put(&mut c, base);
         self.run(pasid, &c).map(|r| cmd::response::id.get(&r))
+    }
+    /// The block of a REREG_MR.
+    #[allow(clippy::too_many_arguments)]
+    pub fn rereg_block(
+        &mut self,
+        key: u64,
+        pd: u64,
+        va: u64,
+        len: u64,
+        shift: u64,
+        list: u64,
+        access: u64,
+    ) -> [u8; 128] {
+        use cmd::reg_mr as f;
+        let mut c = self.block(cmd::op::REREG_MR, key);
+        f::pd.put(&mut c, pd);
+        f::access.put(&mut c, access);
+        f::page_shift.put(&mut c, shift);
+        f::list.put(&mut c, list);
+        f::va.put(&mut c, va);
+        f::len.put(&mut c, len);
+        c
     }
     #[allow(clippy::too_many_arguments)]
     pub fn mr(

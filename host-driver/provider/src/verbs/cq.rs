@@ -1,10 +1,11 @@
 //! Completion queues.
-use super::event::{both_ends, is_fifo, purge, valid, wait};
+use super::event::{both_ends, is_fifo, purge, wait};
 use super::fail;
 use super::qp::Qp;
+use super::ring::{Ring, State, CI_MASK, MAX_CQE};
 use crate::abi::ex::IbvCqEx;
 use crate::abi::{self, IbvCompChannel, IbvContext, IbvCq, IbvWc};
-use crate::card::{Dma, Errno};
+use crate::card::Errno;
 use crate::ctx::Ctx;
 use crate::say;
 use crate::sync::Spin;
@@ -16,11 +17,6 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::Arc;
 use std::time::Duration;
 
-pub const MAX_LOG: u32 = 16;
-pub const MIN_LOG: u32 = 4;
-/// Largest CQ that can be asked for: a quarter of the ring is slack, see [`Cq::give_back`].
-pub const MAX_CQE: u32 = (1 << MAX_LOG) - (1 << (MAX_LOG - 2));
-
 /// Empty polls in a row before one gives up the processor, and before one sleeps. The simulator needs the processor
 /// more than a program that finds nothing.
 const EMPTY_YIELD: u32 = 4;
@@ -31,30 +27,19 @@ const SLEEP_DEAD: Duration = Duration::from_millis(1);
 
 /// QPN 0 is reserved: it marks an entry that has lost its QP.
 const NO_QP: u32 = 0;
-const CI_MASK: u32 = 0xff_ffff;
 
 #[repr(C)]
 pub struct Cq {
     /// `struct verbs_cq`. Its functions are there if the program asked for an extended CQ.
     pub ex: IbvCqEx,
     pub ctx: Arc<Ctx>,
-    cqn: u32,
-    log: u32,
-    ring: Dma,
+    pub(super) cqn: u32,
     pub state: Spin<State>,
     /// What the extended polling functions look at, under the lock.
     pub current: UnsafeCell<Completion>,
     channel: Option<OwnedFd>,
     pub comp_events: AtomicU32,
     pub async_events: AtomicU32,
-}
-
-pub struct State {
-    /// Consumer index, modulo 2^24.
-    ci: u32,
-    /// The last one that the card knows.
-    told: u32,
-    empty: u32,
 }
 
 impl Cq {
@@ -73,7 +58,7 @@ impl Cq {
         unsafe { libc::write(fd.as_raw_fd(), &event as *const u64 as *const c_void, 8) == 8 }
     }
 
-    fn doorbell(&self, ci: u32, arm: u64) {
+    pub(super) fn doorbell(&self, ci: u32, arm: u64) {
         let mut v = [0u8; 8];
         regs::db_cq::cqn.put(&mut v, self.cqn as u64);
         regs::db_cq::arm.put(&mut v, arm);
@@ -86,42 +71,39 @@ impl Cq {
     /// Tells the card what has been consumed, once per quarter ring: the ring is larger than what was asked for by that
     /// much, so a CQ that the program sized right never looks full to the card.
     pub fn give_back(&self, s: &mut State) {
-        let behind = s.ci.wrapping_sub(s.told) & CI_MASK;
-        if behind >= 1 << (self.log - 2) {
+        if s.owes() {
             s.told = s.ci;
             self.doorbell(s.ci, 0);
         }
     }
 
-    fn entry(&self, index: u32) -> *mut u64 {
-        let slot = (index & ((1 << self.log) - 1)) as usize;
-        // SAFETY: inside the ring.
-        unsafe { self.ring.ptr.add(slot * 64) as *mut u64 }
-    }
-
     /// Removes what is queued of a QP that is gone or reset.
     pub fn clean(&self, qpn: u32) {
         let s = self.state.lock();
-        let mut i = s.ci;
-        let mut left = 1u32 << self.log;
-        while left > 0 && valid(self.ring.ptr, self.log, i) {
-            let e = self.entry(i);
-            // SAFETY: a complete entry; the card does not write it again before it is given back.
-            unsafe {
-                if *e as u32 & CI_MASK == qpn {
-                    *e &= !(CI_MASK as u64);
+        for (ring, ci) in s.rings() {
+            let end = ring.end(ci);
+            let mut i = ci;
+            while i != end {
+                let e = ring.entry(i);
+                // SAFETY: a complete entry; the card does not write it again before it is given back.
+                unsafe {
+                    if *e as u32 & CI_MASK == qpn {
+                        *e &= !(CI_MASK as u64);
+                    }
                 }
+                i = (i + 1) & CI_MASK;
             }
-            i = (i + 1) & CI_MASK;
-            left -= 1;
         }
     }
 
     /// The next completion and its wr_id.
     #[inline]
     pub fn next(&self, s: &mut State) -> Option<(Completion, u64)> {
-        while valid(self.ring.ptr, self.log, s.ci) {
-            let e = self.entry(s.ci);
+        loop {
+            if !s.has_next() && !s.advance(&self.ctx) {
+                return None;
+            }
+            let e = s.ring.entry(s.ci);
             // SAFETY: a complete entry: `valid` has acquired it.
             let words = unsafe { [*e, *e.add(1), *e.add(2), *e.add(3)] };
             s.ci = (s.ci + 1) & CI_MASK;
@@ -142,7 +124,6 @@ impl Cq {
             let wr_id = qp.complete(c.is_recv, c.index);
             return Some((c, wr_id));
         }
-        None
     }
 
     fn poll(&self, out: &mut [IbvWc]) -> usize {
@@ -313,13 +294,6 @@ fn recv_opcode(op: u8) -> c_int {
     }
 }
 
-/// log2 of the ring for `cqe` usable entries.
-fn ring_log(cqe: u32) -> u32 {
-    (MIN_LOG..=MAX_LOG)
-        .find(|&l| (1 << l) - (1 << (l - 2)) >= cqe)
-        .unwrap_or(MAX_LOG)
-}
-
 pub unsafe extern "C" fn create_cq(
     context: *mut IbvContext,
     cqe: c_int,
@@ -359,32 +333,23 @@ pub unsafe fn make(
         Some(fd) => Some(both_ends(fd).map_err(|e| e.raw_os_error().unwrap_or(libc::EIO))?),
         None => None,
     };
-    let log = ring_log(cqe);
-    let ring = (ctx.card.alloc((64usize << log).max(4096))).ok_or(libc::ENOMEM)?;
-    let made = ctx.command(cmd::op::CREATE_CQ, 0, |c| {
-        cmd::create_cq::log.put(c, log as u64);
-        cmd::create_cq::base.put(c, ring.bus);
-    });
+    let ring = Ring::new(&ctx, cqe)?;
+    let made = ctx.command(cmd::op::CREATE_CQ, 0, |c| ring.put(c));
     let cqn = match made {
         Ok(r) => r.id(),
         Err(e) => {
-            ctx.card.free(ring);
+            ctx.card.free(ring.mem);
             return Err(e);
         }
     };
+    let room = ring.room();
     // SAFETY: an all-zero C structure; mutex and condition are initialised below.
     let ex = unsafe { core::mem::zeroed::<IbvCqEx>() };
     let cq = Box::into_raw(Box::new(Cq {
         ex,
         ctx: ctx.clone(),
         cqn,
-        log,
-        ring,
-        state: Spin::new(State {
-            ci: 0,
-            told: 0,
-            empty: 0,
-        }),
+        state: Spin::new(State::new(ring)),
         current: UnsafeCell::new(Completion::default()),
         channel: channel_fd,
         comp_events: AtomicU32::new(0),
@@ -396,7 +361,7 @@ pub unsafe fn make(
         c.context = context;
         c.channel = channel;
         c.handle = cqn;
-        c.cqe = (1 << log) - (1 << (log - 2));
+        c.cqe = room as c_int;
         libc::pthread_mutex_init(&mut c.mutex, core::ptr::null());
         libc::pthread_cond_init(&mut c.cond, core::ptr::null());
     }
@@ -440,10 +405,9 @@ pub unsafe extern "C" fn destroy_cq(cq: *mut IbvCq) -> c_int {
         }
     }
     // SAFETY: made by Box::into_raw, and no table holds it any more.
-    let boxed = unsafe { Box::from_raw(cq) };
-    let Cq { ring, .. } = *boxed;
+    let Cq { state, .. } = *unsafe { Box::from_raw(cq) };
     if !ctx.forked() {
-        ctx.card.free(ring);
+        state.into_inner().free(&ctx);
     }
     0
 }
@@ -468,18 +432,8 @@ pub unsafe extern "C" fn req_notify_cq(cq: *mut IbvCq, solicited_only: c_int) ->
         return 0;
     }
     let mut s = cq.state.lock();
-    // The event is for completions added from now on. Those that are here already would raise it at once if the card
-    // compared with what has been polled (programs that arm before they poll count on one event per completion).
-    let mut seen = s.ci;
-    while seen.wrapping_sub(s.ci) & CI_MASK < 1 << cq.log && valid(cq.ring.ptr, cq.log, seen) {
-        seen = (seen + 1) & CI_MASK;
-    }
-    cq.doorbell(seen, if solicited_only != 0 { 2 } else { 1 });
-    if seen != s.ci {
-        // They are not consumed yet: the card must not write over them.
-        cq.doorbell(s.ci, 0);
-    }
-    s.told = s.ci;
+    let how = if solicited_only != 0 { 2 } else { 1 };
+    s.arm(cq, how);
     0
 }
 
@@ -547,16 +501,5 @@ mod tests {
         cqe::cqe::grh.put(&mut b, 0);
         cqe::cqe::with_inv.put(&mut b, 1);
         assert_eq!(Completion::from(words(&b)).wc_flags, abi::wc_flag::WITH_INV);
-    }
-
-    #[test]
-    fn rings_have_slack() {
-        for cqe in [1, 12, 13, 100, 1000, 4096, MAX_CQE] {
-            let log = ring_log(cqe);
-            assert!((1 << log) - (1 << (log - 2)) >= cqe);
-            assert!((MIN_LOG..=MAX_LOG).contains(&log));
-        }
-        assert_eq!(ring_log(12), 4);
-        assert_eq!(ring_log(13), 5);
     }
 }

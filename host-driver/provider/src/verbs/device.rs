@@ -1,5 +1,5 @@
 //! Devices, contexts, and what the device says of itself.
-use super::{cq, event, mr, size};
+use super::{event, mr, ring, size};
 use crate::abi::ex::IbvDeviceAttrEx;
 use crate::abi::*;
 use crate::card::sim::SimCard;
@@ -250,7 +250,7 @@ fn device_attr(ctx: &Ctx) -> IbvDeviceAttr {
     a.max_sge = caps.max_sge.min(super::wqe::max_sges(true) as u32) as c_int;
     a.max_sge_rd = a.max_sge;
     a.max_cq = 1 << caps.log_cq;
-    a.max_cqe = cq::MAX_CQE as c_int;
+    a.max_cqe = ring::MAX_CQE as c_int;
     a.max_mr = 1 << caps.log_mr;
     // 12-bit protection domains.
     a.max_pd = 1 << 12;

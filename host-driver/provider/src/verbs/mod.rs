@@ -10,6 +10,7 @@ pub mod post;
 pub mod qp;
 pub mod qp_ex;
 pub mod queue;
+pub mod ring;
 pub mod size;
 pub mod wqe;
 

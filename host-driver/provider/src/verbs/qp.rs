@@ -85,6 +85,10 @@ impl Qp {
             },
         }
     }
+    /// Completions that the send queue owes its CQ, or that are there and not polled. The CQ is locked.
+    pub fn send_debt(&self) -> u32 {
+        self.sq.signaled()
+    }
     pub fn flush_send(&self) -> Option<u64> {
         self.sq.flush()
     }

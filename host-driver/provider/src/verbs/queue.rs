@@ -2,6 +2,7 @@
 use super::wqe::used;
 use crate::card::Dma;
 use core::cell::UnsafeCell;
+use metaroce_hdl_spec::wqe;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
 /// A ring and what is remembered of each of its slots.
@@ -65,6 +66,23 @@ impl<S> Queue<S> {
     pub fn flush(&self) -> Option<u64> {
         let head = self.head.load(Ordering::Relaxed) as u16;
         (head != self.tail.load(Ordering::Acquire) as u16).then(|| self.complete(head))
+    }
+    /// Signalled requests of a send ring that were posted and not polled. Nobody may poll meanwhile.
+    pub fn signaled(&self) -> u32 {
+        let (mut i, tail) = (
+            self.head.load(Ordering::Relaxed) as u16,
+            self.tail.load(Ordering::Acquire) as u16,
+        );
+        let mut n = 0;
+        while i != tail {
+            let at = i as usize & (self.slots() - 1);
+            // SAFETY: a whole unit of the ring, which the poster has written before `tail` and leaves until it is polled.
+            let unit = unsafe { core::slice::from_raw_parts(self.ring.ptr.add(at * 64), 64) };
+            n += wqe::sq::signaled.get(unit) as u32;
+            // SAFETY: as above.
+            i = i.wrapping_add(unsafe { *self.slots[at].units.get() } as u16);
+        }
+        n
     }
     pub fn reset(&self) {
         self.head.store(0, Ordering::Relaxed);

@@ -17,7 +17,9 @@ int main(void)
 	CHECK("empty region", !ibv_reg_mr(pd, buf, 0, 1) && errno == EINVAL);
 	CHECK("remote write needs local write", !ibv_reg_mr(pd, buf, 10, IBV_ACCESS_REMOTE_WRITE) && errno == EINVAL);
 	CHECK("read-only memory", !ibv_reg_mr(pd, (void *)"abc", 3, 1) && errno == EFAULT);
-	CHECK("resize", ibv_resize_cq(cq, 10) == EOPNOTSUPP);
+	CHECK("resize limits", ibv_resize_cq(cq, 1 << 20) == EINVAL && ibv_resize_cq(cq, 0) == EINVAL && ibv_resize_cq(cq, -1) == EINVAL &&
+		cq->cqe >= 100);
+	CHECK("resize", !ibv_resize_cq(cq, 10) && cq->cqe >= 10 && cq->cqe < 100 && !ibv_resize_cq(cq, 100) && cq->cqe >= 100);
 	// a region changes under its key; what is refused changes nothing
 	struct ibv_mr *rm = ibv_reg_mr(pd, buf, 4096, 0);
 	uint32_t key = rm->lkey;
@@ -73,6 +75,30 @@ int main(void)
 		if (i % 8 == 7 && next(cq).wr_id != i)
 			CHECK("wr_id", 0);
 	}
+	// the size of a CQ changes: what was not polled stays and comes first, in order, through several rings
+	int done = 0, sent = 0;
+	for (int round = 0; round < 3; round++) {
+		for (int i = 0; i < 5; i++)
+			CHECK("post", !post(a, IBV_WR_RDMA_WRITE, sent++, 0, 16, (uintptr_t)buf + 40000, mr->rkey, IBV_SEND_SIGNALED));
+		if (round)
+			usleep(200000);
+		CHECK("too small for what is there", ibv_resize_cq(cq, 5 * round + 4) == EINVAL);
+		CHECK("resize", !ibv_resize_cq(cq, 40 << round) && cq->cqe >= 40 << round);
+	}
+	for (; done < 7; done++)
+		CHECK("order", next(cq).wr_id == done);
+	for (int i = 0; i < 1000; i++) {
+		if (i % 100 == 50)
+			CHECK("resize", !ibv_resize_cq(cq, 20 + i));
+		if (post(a, IBV_WR_RDMA_WRITE, sent++, 0, 16, (uintptr_t)buf + 40000, mr->rkey, IBV_SEND_SIGNALED))
+			CHECK("post", 0);
+		if (next(cq).wr_id != done++)
+			CHECK("order", 0);
+	}
+	for (; done < sent; done++)
+		CHECK("order", next(cq).wr_id == done);
+	CHECK("all", ibv_poll_cq(cq, 1, &s) == 0 && !ibv_resize_cq(cq, 100));
+
 	for (int i = 0; ; i++) {
 		int err = recv_(b, i, 0, 16);
 		if (err) {
@@ -87,6 +113,7 @@ int main(void)
 	struct pollfd p = { ch->fd, POLLIN, 0 };
 	CHECK("no event yet", poll(&p, 1, 50) == 0);
 	CHECK("arm", !ibv_req_notify_cq(rcq, 0));
+	CHECK("an armed CQ stays armed", !ibv_resize_cq(rcq, 200));
 	CHECK("send", !post(a, IBV_WR_SEND, 5, 0, 16, 0, 0, 0) && !post(a, IBV_WR_SEND, 5, 0, 16, 0, 0, 0));
 	CHECK("event", !ibv_get_cq_event(ch, &ecq, &ectx) && ecq == rcq && ectx == (void *)7);
 	next(rcq), next(rcq);

@@ -52,6 +52,14 @@ impl Card {
                 );
                 Ok(serial)
             }
+            cmd::op::RESIZE_CQ => {
+                let q = self.cqs.get_mut(&id).ok_or(ENOENT)?;
+                q.log = cmd::create_cq::log.get(b) as u32;
+                q.base = cmd::create_cq::base.get(b);
+                assert!((4..=16).contains(&q.log) && q.base % 4096 == 0);
+                (q.pi, q.ci) = (0, 0);
+                Ok(id)
+            }
             cmd::op::DESTROY_CQ => {
                 if self.qps.values().any(|q| q.cq.contains(&id)) {
                     return Err(EBUSY);
