@@ -237,7 +237,7 @@ fn rings_change_between_two_completions() {
     let (mut jobs, mut changes, mut events, mut mixed) = (0u64, 0, 0, 0);
     let (mut j, mut db): (Option<u64>, Option<(u64, u64, u64)>) = (None, None);
     let mut quiet = 0;
-    for t in 0..40_000u64 {
+    for t in 0..10_000u64 {
         u.clock.next = Clock { clk: false };
         u.rst.next = t < 2;
         let live = t > 4;
@@ -247,7 +247,7 @@ fn rings_change_between_two_completions() {
             base: 0x5000.into(),
             log: 16.into(),
         };
-        if live && j.is_none() && t < 39_000 && rng.p(0.4) {
+        if live && j.is_none() && t < 9_800 && rng.p(0.4) {
             // never more than half of the smallest ring
             let c = rng.below(CQS) as usize;
             if rings[c].last().unwrap().2 - ci[c] + sent[c] < 6 {
@@ -263,7 +263,7 @@ fn rings_change_between_two_completions() {
         };
         // a change now and then; the driver is quiet around it
         quiet = if quiet > 0 { quiet - 1 } else { 0 };
-        let change = live && db.is_none() && quiet == 0 && rng.p(0.01);
+        let change = live && db.is_none() && quiet == 0 && rng.p(0.03);
         let c = rng.below(CQS) as usize;
         if live && db.is_none() && quiet == 0 && !change && rng.p(0.1) {
             let arm = !armed[c] && rings[c].last().unwrap().2 == ci[c] && rng.p(0.3);
@@ -338,5 +338,5 @@ fn rings_change_between_two_completions() {
     }
     println!("{jobs} completions, {changes} changes, {mixed} to a ring that was the old one already, {events} events");
     assert!(sent.iter().all(|n| *n == 0), "{sent:?}");
-    assert!(changes > 200 && events > 50 && mixed > 20 && jobs > 3000);
+    assert!(changes > 50 && events > 10 && mixed > 5 && jobs > 800);
 }
