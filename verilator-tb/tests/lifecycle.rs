@@ -610,6 +610,8 @@ fn completion_events() {
     p.to_state(1, q, ERR as u64);
     assert_eq!(event(&mut p, 1), (1, id));
     assert_eq!(take(&mut p, 1, 1)[0].1, FLUSH);
+    // the interrupt follows the entry by some cycles
+    p.run(200);
     assert_eq!(msi(&mut p), 4);
     assert_eq!(p.state(0, q), RTS);
     cover::finish("lifecycle", &mut p);
