@@ -2,6 +2,7 @@
 
 use crate::{
     report,
+    rundir::cant,
     session::{exit_code, Session},
     SimArgs,
 };
@@ -70,20 +71,30 @@ pub fn run(a: &SimArgs, timeout: u64, args: &[String]) -> Result<u8> {
     } else {
         Some(free_port()?)
     };
+    if a.cards < 2 {
+        bail!("perftest runs between two cards: leave --cards away, or give 2 or more");
+    }
     let s = Session::start(a)?;
     let r = both(&s, &tool, &args, port, timeout);
-    let interrupted = s.interrupted.load(std::sync::atomic::Ordering::SeqCst);
+    let signal = s.signal();
     let (rep, dir) = s.finish()?;
     let mtu = mtu_of(&dir.join("client.out"));
     let cmd: Vec<String> = [tool.clone()].into_iter().chain(args).collect();
-    report::write_json(&dir, &rep, &cmd, mtu)?;
-    let code = match r? {
-        Some(c) => c,
-        None if interrupted => 130,
-        None => 124,
+    let kept = report::write_json(&dir, &rep, &cmd, mtu);
+    let ended = r?;
+    let whole = ended.is_some();
+    let code = match (ended, signal) {
+        (Some(c), _) => c,
+        (None, Some(n)) => 128 + n,
+        (None, None) => 124,
     };
     if code == 0 {
-        report::print(&rep, mtu, tool.contains("read"));
+        report::print(&rep, mtu, report::pulls(&tool));
+    } else if !whole {
+        let lossy = a.loss + a.corrupt > 0;
+        if signal.is_none() && lossy && args_have(&cmd, "-c", &["UC", "UD"]) {
+            eprintln!("metaroce: UC and UD don't send again what the wire loses, and {tool} waits for it; RC (the default) does");
+        }
     } else {
         eprintln!(
             "metaroce: {tool} failed with status {code}; server output: {}",
@@ -91,6 +102,7 @@ pub fn run(a: &SimArgs, timeout: u64, args: &[String]) -> Result<u8> {
         );
         show_tail(&dir.join("server.out"));
     }
+    kept?;
     println!("  results: {}", dir.display());
     Ok(code)
 }
@@ -113,8 +125,7 @@ fn both(
         c
     };
     let out = s.dir.join("server.out");
-    let f = File::create(&out)
-        .with_context(|| format!("can't write {} (is the disk full?)", out.display()))?;
+    let f = File::create(&out).map_err(|e| cant("write", &out, &e))?;
     let mut server = s
         .command(&side("metaroce0", None))?
         .stdin(Stdio::null())
@@ -136,7 +147,26 @@ fn both(
     let shown = std::thread::spawn(move || show(pipe, &copy));
     let st = s.wait_all(&mut [server, client], Some(Duration::from_secs(timeout)))?;
     let _ = shown.join();
-    Ok(st.map(|v| v.iter().map(exit_code).max().unwrap_or(1)))
+    // the status of the side that failed, not of the one that was ended for it
+    let ended = 128 + libc::SIGTERM as u8;
+    Ok(st.map(|v| {
+        let codes: Vec<u8> = v.iter().map(exit_code).collect();
+        let own = codes.iter().copied().filter(|c| *c != ended).max();
+        own.filter(|c| *c != 0)
+            .or(codes.into_iter().max())
+            .unwrap_or(1)
+    }))
+}
+
+/// An option with one of these values: `-c UD`, `-cUD` or `--connection=UD`.
+fn args_have(args: &[String], opt: &str, values: &[&str]) -> bool {
+    args.iter().enumerate().any(|(k, a)| {
+        values.iter().any(|v| {
+            *a == format!("{opt}{v}")
+                || *a == format!("--connection={v}")
+                || (a == opt && args.get(k + 1).is_some_and(|n| n == v))
+        })
+    })
 }
 
 /// Waits until the server listens (its TCP port appears), or has ended.

@@ -1,6 +1,7 @@
 //! Tables in card time, and result.json.
 
-use anyhow::{Context, Result};
+use crate::rundir::cant;
+use anyhow::Result;
 use metaroce_tb::server::Report;
 use serde::Serialize;
 use std::{fs, path::Path};
@@ -36,7 +37,7 @@ fn counter(r: &Report, card: usize, name: &str) -> u64 {
 
 /// One flow per card that received payload.
 ///
-/// `reads`: the tool issues READs, so the receiver is the one whose work requests count as messages.
+/// `reads`: the tool issues READs or atomics, so the receiver is the one whose work requests count as messages.
 pub fn flows(r: &Report, mtu: Option<u32>, reads: bool) -> Vec<Flow> {
     let mut v = vec![];
     for c in &r.cards {
@@ -78,6 +79,19 @@ pub fn flows(r: &Report, mtu: Option<u32>, reads: bool) -> Vec<Flow> {
     v
 }
 
+/// A time in a unit that keeps the column.
+fn time(ns: u32) -> String {
+    match ns {
+        0..=999_999 => format!("{ns} ns"),
+        _ => format!("{:.2} ms", ns as f64 / 1e6),
+    }
+}
+
+/// READs and atomics: the one who asks is the one who receives.
+pub fn pulls(tool: &str) -> bool {
+    tool.contains("read") || tool.contains("atomic")
+}
+
 /// The table after a perftest run.
 pub fn print(r: &Report, mtu: Option<u32>, reads: bool) {
     let dash = || "-".to_string();
@@ -101,8 +115,8 @@ pub fn print(r: &Report, mtu: Option<u32>, reads: bool) {
             format!("{:.2} Gb/s", f.goodput_gbps),
             f.of_wire_limit.map_or_else(dash, |p| format!("{p:.1} %")),
             format!("{:.0}", f.messages_per_s),
-            f.p50_ns.map_or_else(dash, |n| format!("{n} ns")),
-            f.p99_ns.map_or_else(dash, |n| format!("{n} ns")),
+            f.p50_ns.map_or_else(dash, time),
+            f.p99_ns.map_or_else(dash, time),
             f.retransmits,
             f.drops,
             format!("{:.0} %", f.host_limited),
@@ -133,7 +147,7 @@ pub fn write_json(dir: &Path, r: &Report, cmd: &[String], mtu: Option<u32>) -> R
         &Result_ {
             command: cmd,
             mtu,
-            flows: flows(r, mtu, cmd.first().is_some_and(|c| c.contains("read"))),
+            flows: flows(r, mtu, cmd.first().is_some_and(|c| pulls(c))),
             report: r,
         },
     )
@@ -143,6 +157,5 @@ pub fn write_json(dir: &Path, r: &Report, cmd: &[String], mtu: Option<u32>) -> R
 pub fn write(dir: &Path, result: &impl Serialize) -> Result<()> {
     let p = dir.join("result.json");
     let text = serde_json::to_string_pretty(result)?;
-    fs::write(&p, text + "\n")
-        .with_context(|| format!("can't write {} (is the disk full?)", p.display()))
+    fs::write(&p, text + "\n").map_err(|e| cant("write", &p, &e))
 }

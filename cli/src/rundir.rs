@@ -1,6 +1,6 @@
 //! Where things lie: build products, the folder of a run, the temporary tree that makes cards visible.
 
-use anyhow::{bail, Context, Result};
+use anyhow::{anyhow, bail, Context, Result};
 use metaroce::{
     layout::SUFFIXES,
     tree::{build_tree, CardInfo},
@@ -45,7 +45,7 @@ impl Libraries {
 
 /// Folder for results: `$METAROCE_RUN_DIR`, else `target/metaroce` beside the build, else below the current folder.
 pub fn results() -> PathBuf {
-    if let Some(d) = env::var_os("METAROCE_RUN_DIR") {
+    if let Some(d) = env::var_os("METAROCE_RUN_DIR").filter(|d| !d.is_empty()) {
         return d.into();
     }
     let exe = env::current_exe().ok();
@@ -56,10 +56,20 @@ pub fn results() -> PathBuf {
     }
 }
 
+/// Why a file or folder of a run could not be made, and what to do.
+pub fn cant(what: &str, path: &Path, e: &std::io::Error) -> anyhow::Error {
+    let full = matches!(e.raw_os_error(), Some(libc::ENOSPC | libc::EDQUOT));
+    let hint = if full { "is the disk full? " } else { "" };
+    anyhow!(
+        "can't {what} {}: {e} ({hint}METAROCE_RUN_DIR can name another folder for results)",
+        path.display()
+    )
+}
+
 /// A new numbered folder for a run; two runs at once get two.
 pub fn new_run() -> Result<PathBuf> {
     let base = results();
-    fs::create_dir_all(&base).with_context(|| format!("can't make {}", base.display()))?;
+    fs::create_dir_all(&base).map_err(|e| cant("make", &base, &e))?;
     let mut n = fs::read_dir(&base)?
         .filter_map(|e| e.ok()?.file_name().to_str()?.parse::<u64>().ok())
         .max()
@@ -70,7 +80,7 @@ pub fn new_run() -> Result<PathBuf> {
         match fs::create_dir(&d) {
             Ok(()) => return Ok(d),
             Err(e) if e.kind() == std::io::ErrorKind::AlreadyExists => {}
-            Err(e) => bail!("can't make {}: {e} (is the disk full?)", d.display()),
+            Err(e) => return Err(cant("make", &d, &e)),
         }
     }
 }

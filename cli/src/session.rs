@@ -2,7 +2,7 @@
 
 use crate::{
     report,
-    rundir::{new_run, Root},
+    rundir::{cant, new_run, Root},
     SimArgs,
 };
 use anyhow::{bail, Context, Result};
@@ -18,7 +18,7 @@ use std::{
     path::{Path, PathBuf},
     process::{Child, Command, ExitStatus},
     sync::{
-        atomic::{AtomicBool, Ordering},
+        atomic::{AtomicBool, AtomicUsize, Ordering},
         mpsc, Arc,
     },
     thread::JoinHandle,
@@ -55,6 +55,7 @@ pub struct Session {
     control: Control,
     thread: Option<JoinHandle<Result<Report>>>,
     pub interrupted: Arc<AtomicBool>,
+    signal: Arc<AtomicUsize>,
 }
 
 impl Session {
@@ -64,8 +65,11 @@ impl Session {
         }
         // Signals end the children first, then everything is cleaned up; from here on there is something to clean.
         let interrupted = Arc::new(AtomicBool::new(false));
+        let signal = Arc::new(AtomicUsize::new(0));
         for s in [libc::SIGINT, libc::SIGTERM, libc::SIGHUP] {
             signal_hook::flag::register(s, interrupted.clone()).context("can't catch signals")?;
+            signal_hook::flag::register_usize(s, signal.clone(), s as usize)
+                .context("can't catch signals")?;
         }
         // What programs leave behind becomes a child of this process, so that it can be ended with the run.
         // SAFETY: a plain system call.
@@ -93,6 +97,7 @@ impl Session {
                 control,
                 thread: Some(thread),
                 interrupted,
+                signal,
             }),
             Err(_) => Err(match thread.join() {
                 Ok(Err(e)) => e,
@@ -159,6 +164,12 @@ impl Session {
             }
             std::thread::sleep(Duration::from_millis(5));
         }
+    }
+
+    /// The signal that ended the run.
+    pub fn signal(&self) -> Option<u8> {
+        let n = self.signal.load(Ordering::SeqCst) as u8;
+        self.interrupted.load(Ordering::SeqCst).then_some(n)
     }
 
     fn alive(&self) -> bool {
@@ -283,8 +294,7 @@ fn write_replay(dir: &Path) -> Result<()> {
         args.join(" ")
     );
     let p = dir.join("replay.sh");
-    fs::write(&p, text)
-        .with_context(|| format!("can't write {} (is the disk full?)", p.display()))?;
+    fs::write(&p, text).map_err(|e| cant("write", &p, &e))?;
     fs::set_permissions(&p, fs::Permissions::from_mode(0o755))?;
     Ok(())
 }
@@ -312,14 +322,14 @@ pub fn run_command(a: &SimArgs, timeout: Option<u64>, cmd: &[String]) -> Result<
         }
     };
     let st = s.wait_all(&mut children, timeout.map(Duration::from_secs))?;
-    let interrupted = s.interrupted.load(Ordering::SeqCst);
+    let signal = s.signal();
     let (r, dir) = s.finish()?;
     report::write_json(&dir, &r, cmd, None)?;
     eprintln!("metaroce: {}", dir.display());
-    Ok(match st {
-        Some(v) => exit_code(&v[0]),
-        None if interrupted => 130,
-        None => 124,
+    Ok(match (st, signal) {
+        (Some(v), _) => exit_code(&v[0]),
+        (None, Some(n)) => 128 + n,
+        (None, None) => 124,
     })
 }
 

@@ -92,6 +92,7 @@ fn random_job(rng: &mut Rng, words: u64, l: u64) -> PlJob {
         is_recv: rng.p(0.5),
         with_imm: rng.p(0.5),
         with_inv: rng.p(0.5),
+        grh: rng.p(0.3),
         solicited: rng.p(0.3),
         length: rng.below(1 << 32).into(),
         imm: rng.below(1 << 32).into(),
@@ -387,6 +388,12 @@ fn check_cqe(b: &[u8], j: &PlJob, t: u64, n: u64, c: Cq, pasid: u64, a: u64) {
         is_recv: j.is_recv,
         with_imm: j.with_imm,
         with_inv: j.with_inv,
+        grh: j.grh,
+        src_qp: if j.grh {
+            (j.va.to_u64() & 0xFF_FFFF).into()
+        } else {
+            0.into()
+        },
         solicited: j.solicited,
         length: j.length,
         imm: j.imm,

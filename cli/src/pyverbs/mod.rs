@@ -16,7 +16,6 @@ use std::{
     os::unix::fs::PermissionsExt,
     path::{Path, PathBuf},
     process::{Command, Stdio},
-    sync::atomic::Ordering,
     time::Duration,
 };
 
@@ -202,7 +201,7 @@ pub fn run(a: &SimArgs, timeout: u64, given: Option<&Path>, tests: &[String]) ->
     let prepared = unpack(&from, &s.dir.join("tests"))
         .and_then(|()| surroundings(&s.dir.join("around"), a.seed))
         .and_then(|()| run_python(&s, &names, timeout));
-    let interrupted = s.interrupted.load(Ordering::SeqCst);
+    let signal = s.signal();
     let (rep, dir) = s.finish()?;
     let (status, text) = prepared?;
     let r = parse::parse(&text);
@@ -212,7 +211,7 @@ pub fn run(a: &SimArgs, timeout: u64, given: Option<&Path>, tests: &[String]) ->
     let command: Vec<&str> = (["pyverbs"].into_iter())
         .chain(names.iter().map(String::as_str))
         .collect();
-    report::write(
+    let kept = report::write(
         &dir,
         &serde_json::json!({
             "command": command,
@@ -221,11 +220,12 @@ pub fn run(a: &SimArgs, timeout: u64, given: Option<&Path>, tests: &[String]) ->
             "tests": judged,
             "report": rep,
         }),
-    )?;
+    );
     print(&judged, &skips);
+    kept?;
     println!("  results: {}", dir.display());
     Ok(match status.as_deref() {
-        Some("timeout") if interrupted => 130,
+        Some("timeout") if signal.is_some() => 128 + signal.unwrap_or_default(),
         Some("timeout") => 124,
         _ if totals.good() => 0,
         _ => 1,

@@ -45,7 +45,7 @@ impl SimCard {
             Memory::new().map_err(|e| format!("no access to this process's own memory ({e})"))?;
         let socket = connect(path).map_err(|e| {
             format!(
-                "no simulator at {} ({e}); start one with 'metaroce sim' or 'metaroce run'",
+                "no simulator at {} ({e}); start one with 'metaroce up' or 'metaroce run'",
                 path.display()
             )
         })?;
