@@ -184,6 +184,7 @@ impl Bench {
             remote_va: self.p.ends[r].buf + rva,
             rkey: self.p.ends[r].key,
             sges: self.sges(l, &local),
+            ..Default::default()
         }
     }
 
