@@ -320,10 +320,11 @@ fn local_faults() {
         ),
         (
             "operation that the card does not have",
-            op::CMP_SWAP,
+            op::BIND_MW,
             s(buf, 8, key),
             LOC_QP_OP,
         ),
+        ("atomic of 16 bytes", op::CMP_SWAP, s(buf, 16, key), LOC_LEN),
         ("opcode without a meaning", 77, s(buf, 8, key), LOC_QP_OP),
     ] {
         println!("{what}");
