@@ -178,7 +178,7 @@ fn a_killed_run_takes_its_programs_along() {
     assert_eq!(trees(), 1);
     assert!(sleeps("sleep 51 "));
     kill(alive.pid(), libc::SIGTERM);
-    alive.wait(20).code(130);
+    alive.wait(20).code(143);
     lab.assert_tidy();
     lab.assert_no_processes();
 }
