@@ -96,19 +96,20 @@ pub struct QpFunctions {
     pub wr_start: Option<unsafe extern "C" fn(Qp)>,
     pub wr_complete: Option<unsafe extern "C" fn(Qp) -> c_int>,
     pub wr_abort: Option<unsafe extern "C" fn(Qp)>,
-    /// `wr_atomic_write` from release 44 on; before, the word is [`VerbsQpTail::comp_mask`].
+    /// `wr_atomic_write` from release 44 on; before, this word is `verbs_qp.comp_mask`.
     pub last: usize,
 }
 
-/// What follows in `struct verbs_qp`. Releases before 44 have it one word earlier.
+/// What follows in `struct verbs_qp`: `comp_mask` and `xrcd`, one word earlier before release 44, and behind `wr_flush` from 45 on.
 #[repr(C)]
 pub struct VerbsQpTail {
-    pub comp_mask: u32,
-    pub xrcd: *mut c_void,
+    pub words: [usize; 3],
 }
 
 /// First release with `wr_atomic_write`.
 pub const ATOMIC_WRITE_SINCE: u32 = 44;
+/// First release with `wr_flush`.
+pub const FLUSH_SINCE: u32 = 45;
 /// `verbs_qp.comp_mask`: the QP has the functions above.
 pub const VERBS_QP_EX: u32 = 1 << 1;
 
@@ -208,7 +209,7 @@ const _: () = {
     assert!(size_of::<CqFunctions>() == 18 * 8);
     assert!(offset_of!(IbvQpEx, functions) == size_of::<IbvQp>() + 24);
     assert!(size_of::<QpFunctions>() == 21 * 8);
-    assert!(size_of::<VerbsQpTail>() == 16);
+    assert!(size_of::<VerbsQpTail>() == 24);
     assert!(size_of::<IbvCqInitAttrEx>() == 56 && offset_of!(IbvCqInitAttrEx, wc_flags) == 32);
     assert!(size_of::<IbvQpInitAttrEx>() == 136 && offset_of!(IbvQpInitAttrEx, pd) == 64);
     assert!(offset_of!(IbvQpInitAttrEx, rwq_ind_tbl) == 88);

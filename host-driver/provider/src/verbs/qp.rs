@@ -196,10 +196,7 @@ pub unsafe fn make(pd: *mut IbvPd, init: &mut IbvQpInitAttr) -> Result<*mut Qp, 
     ibv.qp_type = init.qp_type;
     let qp = Box::into_raw(Box::new(Qp {
         ex,
-        tail: VerbsQpTail {
-            comp_mask: 0,
-            xrcd: core::ptr::null_mut(),
-        },
+        tail: VerbsQpTail { words: [0; 3] },
         ctx: ctx.clone(),
         state: AtomicI32::new(state::RESET),
         qkey: AtomicU32::new(0),

@@ -73,11 +73,11 @@ pub unsafe extern "C" fn create_qp_ex(
         // SAFETY: just made, and the program does not have it yet.
         let q = unsafe { &mut *qp };
         q.ex.functions = FUNCTIONS;
-        if library().release.is_some_and(|r| r < ATOMIC_WRITE_SINCE) {
-            q.ex.functions.last = VERBS_QP_EX as usize;
-        } else {
-            q.tail.comp_mask = VERBS_QP_EX;
-        }
+        *match library().release {
+            Some(r) if r < ATOMIC_WRITE_SINCE => &mut q.ex.functions.last,
+            Some(r) if r < FLUSH_SINCE => &mut q.tail.words[0],
+            _ => &mut q.tail.words[1],
+        } = VERBS_QP_EX as usize;
     }
     qp as *mut IbvQp
 }
