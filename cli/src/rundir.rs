@@ -78,7 +78,8 @@ pub fn new_run() -> Result<PathBuf> {
         n += 1;
         let d = base.join(n.to_string());
         match fs::create_dir(&d) {
-            Ok(()) => return Ok(d),
+            // absolute: programs of the run may work in another folder
+            Ok(()) => return fs::canonicalize(&d).map_err(|e| cant("find", &d, &e)),
             Err(e) if e.kind() == std::io::ErrorKind::AlreadyExists => {}
             Err(e) => return Err(cant("make", &d, &e)),
         }
