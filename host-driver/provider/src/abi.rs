@@ -434,6 +434,8 @@ pub mod access {
     pub const REMOTE_READ: u32 = 4;
     pub const REMOTE_ATOMIC: u32 = 8;
     pub const HUGETLB: u32 = 1 << 7;
+    /// FLUSH_GLOBAL and FLUSH_PERSISTENT. As rights of a QP they grant nothing: no FLUSH is ever executed.
+    pub const FLUSH: u32 = 3 << 8;
     /// Hints that a device may ignore (relaxed ordering and the like).
     pub const OPTIONAL: u32 = 0x3ff0_0000;
 }

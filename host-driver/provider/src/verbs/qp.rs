@@ -289,6 +289,7 @@ fn check(attr: &IbvQpAttr, mask: u32, ctx: &Ctx) -> Result<(), Errno> {
                     | access::REMOTE_WRITE
                     | access::REMOTE_READ
                     | access::REMOTE_ATOMIC
+                    | access::FLUSH
                     | access::OPTIONAL)
                 != 0);
     if bad {
