@@ -49,7 +49,7 @@
 //! * UC: SEND and WRITE only, UD too: nothing is outstanding (`psn_una` goes along), no timer; a WQE completes when the egress reports its last packet on
 //!   `td`, which goes before everything but `ctl`. So at most the packets between here and the egress are in its queue of 128.
 //! * Opcodes: SEND, SEND_IMM, SEND_INV, WRITE, WRITE_IMM, READ, CMP_SWAP, FETCH_ADD (one SGE of 8 bytes; an atomic goes the way of a READ of one
-//!   packet, its data comes in the header of the ATOMIC ACK). Others, and inline data, end with LOC_QP_OP. UD and UC are refused the same way.
+//!   packet, its data comes in the header of the ATOMIC ACK). Others, and inline data, end with LOC_QP_OP.
 //!
 //! # Cycles
 //! Send: 6 per packet with one SGE, same QP back to back; 2 more per SGE skipped, 4 per further piece (8 while checking and sending it). READ response: 7 per packet with one
