@@ -138,13 +138,6 @@ fn coverage() {
         text += &format!("| {n} | {k} |\n");
     }
     text += &format!("\n## Not hit\n\n{}\n", open.join("\n"));
-    let notes: Vec<_> = hits.iter().filter(|(k, _)| k.0 == "note").collect();
-    if !notes.is_empty() {
-        text += "\n## Seen, and not counted as faults\n\n";
-        for ((_, n), k) in notes {
-            text += &format!("- {n}: {k}\n");
-        }
-    }
     if from.is_empty() {
         println!("no records: run the tests first");
     }
