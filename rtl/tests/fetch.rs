@@ -80,7 +80,7 @@ fn run(receive: bool, hard: bool, seed: u64, logs: &[u64]) {
     let mut db: Option<usize> = None;
     let mut fr: Option<usize> = None;
     let mut ctl: Option<(usize, bool)> = None; // qp, reset
-    // doorbell with its unit: at hand, taken
+                                               // doorbell with its unit: at hand, taken
     let mut direct = false;
     let mut brought: Option<(usize, u16)> = None;
     let mut hits = 0;

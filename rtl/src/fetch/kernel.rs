@@ -6,7 +6,10 @@ impl<const LQ: usize, const LS: usize, const A: usize> Logic for Fetch<LQ, LS, A
     #[hdl_gen]
     fn update(&mut self) {
         dff_setup!(self, clock, f_v, f_d, fwd_v, fwd_tag, fwd_n, tags, state, q, x, k_done, k_err);
-        dff_setup!(self, clock, k_ctl, k_rst, k_db, k_wait, k_direct, hit, unit, s, pasid, base, log, limit, left, room);
+        dff_setup!(
+            self, clock, k_ctl, k_rst, k_db, k_wait, k_direct, hit, unit, s, pasid, base, log,
+            limit, left, room
+        );
         dff_setup!(self, clock, group, ring, n, answer, turn, sweep, sweep_q, out_v, out_d, flt_v);
         dff_setup!(self, clock, flt_d);
         clock!(self, clock, st, una, avail, pi_copy, stamp, slots, ctx, cnt, done, kick, wait_tag);

@@ -158,8 +158,8 @@ impl<const LOG_QP: usize, const LOG_SQ: usize, const LOG_MR: usize> Logic
         }
         self.watom.next = (self.hw.val().opcode == 6) | (self.hw.val().opcode == 7);
         self.winl.next = self.hw.val().inline;
-        self.badin.next = self.winl.val()
-            & ((self.hw.val().opcode > 4) | (self.hw.val().num_sge != 0));
+        self.badin.next =
+            self.winl.val() & ((self.hw.val().opcode > 4) | (self.hw.val().num_sge != 0));
         self.badop.next = ((((self.hw.val().opcode > 7) | self.badin.val())
             | (self.watom.val() & (self.hw.val().num_sge != 1)))
             | (!self.idxok.val() | !self.unok.val()))

@@ -170,6 +170,7 @@ pub struct TxDma<
     ij_last: Signal<Local, bool>,
     ij_meta: Signal<Local, HostRdMeta>,
     can: Signal<Local, bool>,
+    ch_len: Signal<Local, Bits<13>>,
     zero_ck: Signal<Local, XlChunk>,
     tail: DFF<Bits<LOG_TAGS>>,
     inuse: DFF<Bits<8>>,
@@ -358,8 +359,7 @@ impl<
         // chunks to reads
         self.sg.next = self.segs.m_data.val();
         self.ck.next = self.chunk_data.val();
-        self.chunk_ready.next =
-            !self.busy.q.val() & (self.segs.m_valid.val() & !self.sg.val().inl);
+        self.chunk_ready.next = !self.busy.q.val() & (self.segs.m_valid.val() & !self.sg.val().inl);
         self.segs.m_ready.next = false;
         self.zero_ck.next.pasid = 0.into();
         self.zero_ck.next.addr = 0.into();
@@ -422,8 +422,7 @@ impl<
         self.place.cpl_data.next = self.cpl_data.val();
         self.place.cpl_meta.next = self.cpl_meta.val();
         self.ij_go.next = self.ij_v.q.val() & !self.cpl_valid.val();
-        self.ij_last.next =
-            bit_cast::<8, 6>(self.ij_left.q.val()) <= self.k.bytes.val();
+        self.ij_last.next = bit_cast::<8, 6>(self.ij_left.q.val()) <= self.k.bytes.val();
         self.ij_meta.next.tag = bit_cast::<8, LOG_TAGS>(self.ij_tag.q.val());
         self.ij_meta.next.last = self.ij_last.val();
         self.ij_meta.next.err = false;
@@ -434,12 +433,13 @@ impl<
             self.ij_left.d.next = self.ij_left.q.val() - 8;
             self.ij_v.d.next = !self.ij_last.val();
         }
+        self.ch_len.next = self.ch.q.val().len;
         self.inls.m_ready.next = self.give.val() & self.ch_inl.q.val();
         if self.give.val() & self.ch_inl.q.val() {
             self.ij_v.d.next = true;
             self.ij_tag.d.next = self.tail.q.val();
             self.ij_data.d.next = self.inls.m_data.val();
-            self.ij_left.d.next = self.ch.q.val().len.get_bits::<6>(0);
+            self.ij_left.d.next = self.ch_len.val().get_bits::<6>(0);
         }
         self.mem.we.next = self.place.we.val();
         self.mem.waddr.next = self.place.waddr.val();

@@ -126,7 +126,26 @@ impl Arena {
     }
 
     /// Queues a doorbell write. False = the ring is full.
+    #[inline]
     pub fn push(&self, bar_offset: u64, value: u64) -> bool {
+        self.queue(bar_offset, 8, |entry| {
+            self.word(entry + 24).store(value, Ordering::Relaxed);
+        })
+    }
+    /// Queues a write of 64 bytes.
+    #[inline]
+    pub fn push_unit(&self, bar_offset: u64, unit: &[u8; 64]) -> bool {
+        self.queue(bar_offset, 64, |entry| {
+            for (i, w) in unit.chunks_exact(8).enumerate() {
+                let v = u64::from_le_bytes(w.try_into().expect("eight bytes"));
+                self.word(entry + at::DB_DATA + 8 * i as u64)
+                    .store(v, Ordering::Relaxed);
+            }
+        })
+    }
+    /// A place of the doorbell ring that is this caller's, filled by `put`.
+    #[inline]
+    fn queue(&self, bar_offset: u64, bytes: u64, put: impl Fn(u64)) -> bool {
         let head = self.word(at::DB_HEAD);
         let mut p = head.load(Ordering::Relaxed);
         loop {
@@ -136,8 +155,8 @@ impl Arena {
                 match head.compare_exchange_weak(p, p + 1, Ordering::Relaxed, Ordering::Relaxed) {
                     Ok(_) => {
                         self.word(entry + 8).store(bar_offset, Ordering::Relaxed);
-                        self.word(entry + 16).store(8, Ordering::Relaxed);
-                        self.word(entry + 24).store(value, Ordering::Relaxed);
+                        self.word(entry + 16).store(bytes, Ordering::Relaxed);
+                        put(entry);
                         // The card may look as soon as it sees this: everything before (WQEs too) is visible then.
                         self.word(entry).store(p + 1, Ordering::Release);
                         return true;

@@ -124,14 +124,13 @@ impl SimCard {
             answers = self.shared.answered.wait_timeout(answers, left).unwrap().0;
         }
     }
-}
 
-impl Card for SimCard {
+    /// Tries until `put` says true; gives up when the card is dead: what was written would have no reader any more.
     #[inline]
-    fn doorbell(&self, reg: u32, value: u64) {
+    fn wait_for(&self, put: impl Fn() -> bool) {
         let mut tries = 0u32;
-        while !self.try_doorbell(reg, value) {
-            // The simulator is behind. Dead: the doorbell has no reader any more.
+        while !put() {
+            // The simulator is behind.
             if self.shared.dead.load(Ordering::Relaxed) || self.shared.arena.dead() {
                 return;
             }
@@ -144,11 +143,9 @@ impl Card for SimCard {
         }
     }
 
+    /// After a push.
     #[inline]
-    fn try_doorbell(&self, reg: u32, value: u64) -> bool {
-        if !self.shared.arena.push(self.page + reg as u64, value) {
-            return false;
-        }
+    fn wake(&self) {
         if self.shared.arena.must_wake() {
             let packet = message(
                 &Head {
@@ -160,6 +157,32 @@ impl Card for SimCard {
             // A full socket wakes the simulator just as well.
             let _ = send(self.shared.socket.as_raw_fd(), &packet, libc::MSG_DONTWAIT);
         }
+    }
+}
+
+impl Card for SimCard {
+    #[inline]
+    fn doorbell(&self, reg: u32, value: u64) {
+        self.wait_for(|| self.try_doorbell(reg, value));
+    }
+
+    #[inline]
+    fn direct(&self, reg: u32, unit: &[u8; 64]) {
+        self.wait_for(|| {
+            let there = self.shared.arena.push_unit(self.page + reg as u64, unit);
+            if there {
+                self.wake();
+            }
+            there
+        });
+    }
+
+    #[inline]
+    fn try_doorbell(&self, reg: u32, value: u64) -> bool {
+        if !self.shared.arena.push(self.page + reg as u64, value) {
+            return false;
+        }
+        self.wake();
         true
     }
 

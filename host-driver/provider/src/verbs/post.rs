@@ -41,15 +41,21 @@ pub unsafe extern "C" fn post_send(
     }
     // Requests before a refused one are posted.
     if s.pi != first {
-        ring_send(qp, s.pi);
+        ring_send(qp, first, s.pi);
     }
     error
 }
 
-/// Tells the card of what is in the send ring before `pi`.
+/// Tells the card of what is in the send ring from `first` up to `pi`. A single unit goes along, so that the card need not read it.
 #[inline]
-pub fn ring_send(qp: &Qp, pi: u16) {
+pub fn ring_send(qp: &Qp, first: u16, pi: u16) {
     qp.sq.tail.store(pi as u32, Ordering::Release);
+    if qp.ctx.caps.direct && pi.wrapping_sub(first) == 1 {
+        let slot = first as usize & (qp.sq.slots() - 1);
+        // SAFETY: a unit of the ring, which nobody writes to before it is completed.
+        let unit = unsafe { &*(qp.sq.ring.ptr.add(slot * UNIT) as *const [u8; UNIT]) };
+        return qp.ctx.card.direct(doorbell::DIRECT_WQE, unit);
+    }
     qp.ctx
         .card
         .doorbell(doorbell::SQ, queue_doorbell(qp.ibv().qp_num, pi));
@@ -91,6 +97,7 @@ pub unsafe fn send_one(qp: &Qp, wr: &IbvSendWr, pi: u16) -> Result<usize, Errno>
     if qp.sq.free(pi) < wqe.units {
         return Err(libc::ENOMEM);
     }
+    wqe.put_qpn(qp.ibv().qp_num);
     qp.sq.remember(pi, wr.wr_id, wqe.units);
     for i in 0..wqe.units {
         let slot = (pi as usize + i) & (qp.sq.slots() - 1);

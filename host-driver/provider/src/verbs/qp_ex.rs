@@ -218,8 +218,8 @@ unsafe extern "C" fn wr_complete(ex: *mut IbvQpEx) -> c_int {
         finish(qp, &mut s.build);
         let e = s.build.error;
         if e == 0 && s.build.pi != s.pi {
-            s.pi = s.build.pi;
-            ring_send(qp, s.pi);
+            let first = core::mem::replace(&mut s.pi, s.build.pi);
+            ring_send(qp, first, s.pi);
         }
         qp.sq.state.release();
         e

@@ -1,7 +1,7 @@
 //! Work queue entries in memory, and where work requests are in their rings.
 use crate::abi::{send_flag, wr_op, IbvSendWr, IbvSge};
 use crate::card::Errno;
-use metaroce_hdl_spec::wqe::{op, MAX_UNITS, UNIT};
+use metaroce_hdl_spec::wqe::{op, INLINE_AT, MAX_INLINE, MAX_UNITS, UNIT};
 
 /// Largest message.
 pub const MAX_MSG: u64 = 1 << 31;
@@ -45,11 +45,13 @@ pub struct Limits {
     pub uc: bool,
     /// The card does atomics.
     pub atomics: bool,
+    /// The card takes inline data of `MAX_INLINE` bytes from the WQE.
+    pub inline_unit: bool,
     pub sig_all: bool,
 }
 
-/// Where the data of an inline request of one ring slot is kept until the card has read it. The card has no inline
-/// WQEs: the provider copies the data here, and the request has one SGE.
+/// Where the data of an inline request of one ring slot is kept until the card has read it, if it does not fit the WQE: the provider
+/// copies it here, and the request has one SGE.
 #[derive(Clone, Copy)]
 pub struct Keep {
     pub ptr: *mut u8,
@@ -119,21 +121,23 @@ impl Wqe {
             units: 0,
         };
         let mut sges = 0;
+        let in_unit = inline && limits.inline_unit && length as usize <= MAX_INLINE;
         if inline {
             let mut at = 0;
+            let to = if in_unit {
+                wqe.bytes[INLINE_AT..].as_mut_ptr()
+            } else {
+                keep.ptr
+            };
             for s in list {
                 let n = s.length as usize;
-                // SAFETY: the program's buffer; `at + n` is within max_inline.
+                // SAFETY: the program's buffer; `at + n` is within what `to` has room for.
                 unsafe {
-                    core::ptr::copy_nonoverlapping(
-                        s.addr as usize as *const u8,
-                        keep.ptr.add(at),
-                        n,
-                    )
+                    core::ptr::copy_nonoverlapping(s.addr as usize as *const u8, to.add(at), n)
                 };
                 at += n;
             }
-            if length != 0 {
+            if length != 0 && !in_unit {
                 let one = IbvSge {
                     addr: keep.ptr as u64,
                     length: length as u32,
@@ -158,6 +162,7 @@ impl Wqe {
                 | signaled
                 | bit(send_flag::FENCE, 9)
                 | bit(send_flag::SOLICITED, 10)
+                | (in_unit as u64) << 11
                 | (sges as u64) << 16
                 | (wqe.units as u64) << 24
                 | (wr.imm as u64) << 32,
@@ -194,6 +199,12 @@ impl Wqe {
             UNIT * if ud { 2 } else { 1 } + (i - SGES_FIRST) * SGE_BYTES
         };
         put_sge(&mut self.bytes[at..at + SGE_BYTES], s);
+    }
+
+    /// For a unit that goes along with its doorbell.
+    #[inline]
+    pub fn put_qpn(&mut self, qpn: u32) {
+        self.bytes[28..31].copy_from_slice(&qpn.to_le_bytes()[..3]);
     }
 
     pub fn unit(&self, i: usize) -> &[u8; UNIT] {
@@ -234,6 +245,7 @@ mod tests {
         ud: false,
         uc: false,
         atomics: false,
+        inline_unit: false,
         sig_all: false,
     };
 
@@ -290,6 +302,11 @@ mod tests {
         ] {
             assert_eq!(f.get(b), v, "{}", f.name);
         }
+        let mut q = w;
+        q.put_qpn(0xabcdef);
+        assert_eq!(sq::qpn.get(&q.bytes), 0xabcdef);
+        let b = &q.bytes[..];
+        assert_eq!(sq::rkey.get(b), 0x0102_0304);
         assert_eq!(
             &b[4..8],
             &[0x11, 0x22, 0x33, 0x44],
@@ -394,6 +411,33 @@ mod tests {
                 sge[12..].copy_from_slice(&0x1234u32.to_le_bytes());
             }
             assert_eq!(w.bytes[32..48], sge);
+        }
+    }
+
+    #[test]
+    fn short_inline_data_is_in_the_unit() {
+        let card = Limits {
+            inline_unit: true,
+            ..RC
+        };
+        for (ud, units) in [(false, 1), (true, 2)] {
+            for n in [0usize, 1, 8, 31, 32] {
+                let data: Vec<u8> = (0..n).map(|i| i as u8 ^ 0x5a).collect();
+                let cut = n / 3;
+                let one = |at: usize, n: usize| IbvSge {
+                    addr: data[at..].as_ptr() as u64,
+                    length: n as u32,
+                    lkey: 7,
+                };
+                let mut s = [one(0, cut), one(cut, n - cut)];
+                let wr = wr(wr_op::SEND, send_flag::INLINE, &mut s);
+                let l = Limits { ud, ..card };
+                let w = unsafe { Wqe::encode(&wr, &l, 0, NOWHERE) }.unwrap();
+                let got = [sq::inline, sq::num_sge, sq::units, sq::length].map(|f| f.get(&w.bytes));
+                assert_eq!(got, [1, 0, units, n as u64]);
+                assert_eq!(w.bytes[32..32 + n], data[..]);
+                assert!(w.bytes[32 + n..64].iter().all(|b| *b == 0));
+            }
         }
     }
 
