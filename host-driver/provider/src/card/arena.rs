@@ -118,6 +118,11 @@ impl Arena {
         unsafe { &*(self.base.add(offset as usize) as *const AtomicU32) }
     }
 
+    /// Shows the launch shim where card time is, if there is a shim that wants to know (`--card-time`).
+    pub fn show_clock(&self) {
+        card_clock(self.word(at::CARD_TIME), self.word(at::DB_HEAD));
+    }
+
     pub fn dead(&self) -> bool {
         self.half(at::DEAD).load(Ordering::Relaxed) != 0
     }
@@ -191,8 +196,22 @@ impl Arena {
     }
 }
 
+fn card_clock(time: *const AtomicU64, doorbells: *const AtomicU64) {
+    // SAFETY: the shim's own symbol with this signature, or none.
+    unsafe {
+        let f = libc::dlsym(libc::RTLD_DEFAULT, c"metaroce_card_clock".as_ptr());
+        if !f.is_null() {
+            let f: unsafe extern "C" fn(*const AtomicU64, *const AtomicU64) =
+                core::mem::transmute(f);
+            f(time, doorbells);
+        }
+    }
+}
+
 impl Drop for Arena {
     fn drop(&mut self) {
+        // Also the place of another open device is taken away: rare, and its time then goes on with wall time.
+        card_clock(core::ptr::null(), core::ptr::null());
         // SAFETY: our own mapping.
         unsafe { libc::munmap(self.base as *mut libc::c_void, self.size) };
     }

@@ -75,6 +75,7 @@ impl SimCard {
             let text = String::from_utf8_lossy(&packet[HEAD_BYTES..n]).into_owned();
             return Err(format!("the simulator refused this program: {text}"));
         }
+        arena.show_clock();
         let shared = Arc::new(Shared {
             socket,
             pasid: head.pasid,

@@ -337,7 +337,10 @@ fn modify(qp: &Qp, attr: &IbvQpAttr, mask: u32) -> Result<(), Errno> {
     };
     ctx.command(cmd::op::MODIFY_QP, qp.ibv().qp_num, |c| {
         use cmd::modify_qp as f;
-        f::mask.put(c, mask as u64);
+        // The bit alone is the wish.
+        let told = attr.en_sqd_async_notify != 0;
+        let wish = if told { mask } else { mask & !attr::EN_SQD };
+        f::mask.put(c, wish as u64);
         f::next_state.put(c, attr.qp_state as u64);
         f::cur_state.put(c, attr.cur_qp_state as u64);
         f::acc_write.put(c, (attr.qp_access_flags & access::REMOTE_WRITE != 0) as u64);
