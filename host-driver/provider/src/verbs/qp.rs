@@ -7,7 +7,7 @@ use super::mr::{dereg_mr, reg_mr};
 use super::qp_ex::Build;
 use super::queue::Queue;
 use super::size::sizes;
-use super::wqe::{Keep, Limits};
+use super::wqe::{one_sge, Keep, Limits};
 use crate::abi::ex::{IbvQpEx, VerbsQpTail};
 use crate::abi::*;
 use crate::card::{Dma, Errno};
@@ -209,6 +209,7 @@ pub unsafe fn make(pd: *mut IbvPd, init: &mut IbvQpInitAttr) -> Result<*mut Qp, 
             uc: kind == table::qp_type::UC,
             atomics: ctx.caps.atomics,
             sig_all: init.sq_sig_all != 0,
+            one: one_sge(ud, cap.max_send_sge as usize),
         },
         inline,
         max_recv_sge: cap.max_recv_sge as usize,
