@@ -259,6 +259,47 @@ fn what_a_program_leaves_in_the_background_ends_with_the_run() {
     lab.assert_no_processes();
 }
 
+/// `metaroce link`: the program gets PORT_ERR and PORT_ACTIVE, and the port's state is what it says.
+#[test]
+fn a_link_that_goes_down_and_up() {
+    let lab = Lab::new();
+    lab.metaroce(&["link", "metaroce0", "down"])
+        .wait(30)
+        .code(1)
+        .says("metaroce up");
+    let program = lab.dir.join("events");
+    let made = std::process::Command::new("cc")
+        .arg("-o")
+        .arg(&program)
+        .arg(concat!(env!("CARGO_MANIFEST_DIR"), "/tests/c/events.c"))
+        .arg("-libverbs")
+        .output();
+    if !made.is_ok_and(|o| o.status.success()) {
+        println!("skipped: no C compiler or no libibverbs-dev");
+        return;
+    }
+    lab.metaroce(&["up"]).wait(30).ok();
+    for wrong in ["metaroce7", "eth0"] {
+        lab.metaroce(&["link", wrong, "down"]).wait(30).code(1);
+    }
+    let r = background(&lab, &format!("exec {}", program.display()));
+    let says = |text: &str| until(text, 20, || r.so_far().contains(text));
+    says("PORT_ACTIVE");
+    lab.metaroce(&["link", "metaroce0", "down"]).wait(30).ok();
+    says("PORT_DOWN");
+    lab.metaroce(&["link", "metaroce1", "down"]).wait(30).ok();
+    lab.metaroce(&["link", "metaroce0", "up"]).wait(30).ok();
+    let o = r.wait(20).ok();
+    let lines: Vec<&str> = o.out.lines().collect();
+    assert_eq!(lines.len(), 4, "{}", o.out);
+    assert!(lines[0].starts_with("PORT_ACTIVE"), "{}", o.out);
+    assert_eq!(lines[1], "port error of port 1");
+    assert!(lines[2].starts_with("PORT_DOWN"), "{}", o.out);
+    assert_eq!(lines[3], "port active of port 1");
+    lab.metaroce(&["down"]).wait(30).ok();
+    lab.assert_tidy();
+}
+
 fn background(lab: &Lab, script: &str) -> Running {
     lab.sh(&format!("eval \"$(metaroce env)\"; {script}"))
 }

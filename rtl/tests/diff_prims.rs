@@ -321,3 +321,82 @@ fn psn_compare() {
         .pick("b", &[0, 1, 0x7FFFFF, 0x800000, 0xFFFFFF])
         .run();
 }
+
+/// Random traffic and a link that comes and goes: rust-hdl = Verilator, and each frame is passed or dropped as a whole, by
+/// what the link was at its first word.
+#[test]
+fn link_gate() {
+    use metaroce_rtl::glue::LinkGate;
+    let (sop, eop) = (1u64 << 6, 1u64 << 7);
+    /// A side's word of the cycle before.
+    #[derive(Clone, Copy, Default)]
+    struct Word {
+        valid: bool,
+        meta: u64,
+    }
+    let mut words = [Word::default(); 2];
+    let (mut up, mut tx_ready) = (false, false);
+    // words of its frame that a side still has to give, this one included; what its first word met
+    let mut left = [0u64; 2];
+    let mut open = [false; 2];
+    // words passed and dropped
+    let mut counts = [[0u64; 2]; 2];
+    Diff::new(
+        "link_gate",
+        LinkGate::default,
+        inputs!(rst, up, s_valid, s_meta, tx_ready, rx_valid, rx_meta),
+    )
+    .cycles(4000)
+    .stim(|s| {
+        let mut waits = false;
+        let outs = [
+            (s.out_u64("tx_valid") == 1, s.out_u64("s_ready") == 1),
+            (s.out_u64("m_valid") == 1, true),
+        ];
+        for (k, (out, ready)) in outs.into_iter().enumerate() {
+            let w = words[k];
+            if !w.valid {
+                assert!(!out, "a word out of nothing");
+                continue;
+            }
+            if w.meta & sop != 0 {
+                open[k] = up;
+            }
+            assert_eq!(out, open[k], "side {k}, cycle {}", s.cycle);
+            if k == 0 {
+                assert_eq!(ready, !open[0] || tx_ready);
+            }
+            if ready {
+                left[k] -= 1;
+                counts[k][!out as usize] += 1;
+            } else {
+                waits = true;
+            }
+        }
+        tx_ready = s.rng.p(0.7);
+        up ^= s.rng.p(0.05);
+        for (k, w) in words.iter_mut().enumerate() {
+            if k == 0 && waits {
+                continue;
+            }
+            let new = left[k] == 0;
+            w.valid = s.cycle > 2 && s.rng.p(0.8);
+            if w.valid && new {
+                left[k] = 1 + s.rng.below(6);
+            }
+            let first = if w.valid && new { sop } else { 0 };
+            let last = if left[k] == 1 { eop } else { 0 };
+            w.meta = s.rng.below(64) | first | last;
+        }
+        s.set("rst", (s.cycle < 2) as u8);
+        s.set("up", up as u8);
+        s.set("tx_ready", tx_ready as u8);
+        s.set("s_valid", words[0].valid as u8);
+        s.set("s_meta", words[0].meta);
+        s.set("rx_valid", words[1].valid as u8);
+        s.set("rx_meta", words[1].meta);
+    })
+    .run();
+    println!("words passed and dropped, transmit and receive: {counts:?}");
+    assert!(counts.iter().flatten().all(|n| *n > 300));
+}
