@@ -215,7 +215,9 @@ fn interrupted_runs_leave_nothing() {
                 .is_some()
         });
         let pcap = lab.newest().join("wire.pcap");
-        until("traffic", 60, || fs::metadata(&pcap).is_ok_and(|m| m.len() > 24));
+        until("traffic", 60, || {
+            fs::metadata(&pcap).is_ok_and(|m| m.len() > 24)
+        });
         kill(-r.pid(), libc::SIGINT);
         r.wait(20).code(130);
         lab.assert_no_processes();
