@@ -32,6 +32,18 @@ impl<T> Spin<T> {
     /// Takes the lock for longer than a function: until [`Spin::release`].
     #[inline]
     pub fn hold(&self) {
+        if self.held.swap(true, Ordering::Acquire) {
+            self.wait();
+        }
+    }
+    /// Takes the lock if nobody has it.
+    #[inline]
+    pub fn try_hold(&self) -> bool {
+        !self.held.swap(true, Ordering::Acquire)
+    }
+    #[cold]
+    #[inline(never)]
+    fn wait(&self) {
         let mut tries = 0u32;
         while self.held.swap(true, Ordering::Acquire) {
             while self.held.load(Ordering::Relaxed) {

@@ -12,7 +12,7 @@ use rust_hdl::prelude::*;
 /// * `slot_raddr` is {qp, index mod 2^LS}; units below `avail` are valid. `ready` comes once after every completed read.
 /// * `sqdb_direct`: `sqdb_unit` is the unit that the doorbell tells of (a WQE of one unit); no read is needed for it.
 /// * `stamp`: when the newest doorbell of a QP was taken.
-/// * A refused read reports `flt` (kind 3) once; that ring stops until RESET.
+/// * A refused read reports `flt` (kind 6) once; that ring stops until RESET.
 #[derive(LogicBlock)]
 pub struct SqFetch<const LQ: usize, const LS: usize, const A: usize> {
     pub clock: Signal<In, Clock>,

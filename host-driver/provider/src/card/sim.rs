@@ -75,6 +75,7 @@ impl SimCard {
             let text = String::from_utf8_lossy(&packet[HEAD_BYTES..n]).into_owned();
             return Err(format!("the simulator refused this program: {text}"));
         }
+        arena.show_clock();
         let shared = Arc::new(Shared {
             socket,
             pasid: head.pasid,
@@ -125,12 +126,33 @@ impl SimCard {
         }
     }
 
-    /// Tries until `put` says true; gives up when the card is dead: what was written would have no reader any more.
-    #[inline]
-    fn wait_for(&self, put: impl Fn() -> bool) {
+    #[inline(always)]
+    fn ring(&self, reg: u32, value: u64) -> bool {
+        let arena = &self.shared.arena;
+        arena.push(self.page + reg as u64, value) && self.pushed()
+    }
+
+    #[inline(always)]
+    fn ring_unit(&self, reg: u32, unit: &[u8; 64]) -> bool {
+        let arena = &self.shared.arena;
+        arena.push_unit(self.page + reg as u64, unit) && self.pushed()
+    }
+
+    #[inline(always)]
+    fn pushed(&self) -> bool {
+        if self.shared.arena.must_wake() {
+            self.wake();
+        }
+        true
+    }
+
+    /// The ring was full.
+    #[cold]
+    #[inline(never)]
+    fn late(&self, ring: &dyn Fn() -> bool) {
         let mut tries = 0u32;
-        while !put() {
-            // The simulator is behind.
+        while !ring() {
+            // The simulator is behind. Dead: the doorbell has no reader any more.
             if self.shared.dead.load(Ordering::Relaxed) || self.shared.arena.dead() {
                 return;
             }
@@ -143,47 +165,39 @@ impl SimCard {
         }
     }
 
-    /// After a push.
-    #[inline]
+    #[cold]
+    #[inline(never)]
     fn wake(&self) {
-        if self.shared.arena.must_wake() {
-            let packet = message(
-                &Head {
-                    pasid: self.shared.pasid,
-                    ..Head::new(Kind::Wake)
-                },
-                &[],
-            );
-            // A full socket wakes the simulator just as well.
-            let _ = send(self.shared.socket.as_raw_fd(), &packet, libc::MSG_DONTWAIT);
-        }
+        let packet = message(
+            &Head {
+                pasid: self.shared.pasid,
+                ..Head::new(Kind::Wake)
+            },
+            &[],
+        );
+        // A full socket wakes the simulator just as well.
+        let _ = send(self.shared.socket.as_raw_fd(), &packet, libc::MSG_DONTWAIT);
     }
 }
 
 impl Card for SimCard {
     #[inline]
     fn doorbell(&self, reg: u32, value: u64) {
-        self.wait_for(|| self.try_doorbell(reg, value));
+        if !self.ring(reg, value) {
+            self.late(&|| self.ring(reg, value));
+        }
     }
 
     #[inline]
     fn direct(&self, reg: u32, unit: &[u8; 64]) {
-        self.wait_for(|| {
-            let there = self.shared.arena.push_unit(self.page + reg as u64, unit);
-            if there {
-                self.wake();
-            }
-            there
-        });
+        if !self.ring_unit(reg, unit) {
+            self.late(&|| self.ring_unit(reg, unit));
+        }
     }
 
     #[inline]
     fn try_doorbell(&self, reg: u32, value: u64) -> bool {
-        if !self.shared.arena.push(self.page + reg as u64, value) {
-            return false;
-        }
-        self.wake();
-        true
+        self.ring(reg, value)
     }
 
     fn register(&self, offset: u32) -> Result<u32, Errno> {

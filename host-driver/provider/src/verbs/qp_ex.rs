@@ -2,7 +2,7 @@
 //!
 //! From `wr_start` to `wr_complete` or `wr_abort` the send queue's lock is held. The ring is written as the requests
 //! come, behind the producer index, which only a successful `wr_complete` moves: until then the card does not look.
-use super::post::{ring_send, send_one};
+use super::post::{ring_send, send_one, Posted};
 use super::qp::{make, Qp, SqState};
 use super::{fail, wqe::max_sges};
 use crate::abi::ex::*;
@@ -111,6 +111,8 @@ pub struct Build {
     error: Errno,
     /// Ring index behind what is in the ring.
     pi: u16,
+    /// What that is.
+    all: Posted,
     /// Whether `wr` is a request; before the first one it is not.
     open: bool,
     wr: IbvSendWr,
@@ -129,6 +131,7 @@ impl Default for Build {
         Build {
             error: 0,
             pi: 0,
+            all: Posted::default(),
             open: false,
             wr: IbvSendWr {
                 wr_id: 0,
@@ -160,6 +163,7 @@ unsafe fn parts<'a>(ex: *mut IbvQpEx) -> (&'a Qp, &'a mut SqState) {
 }
 
 /// Puts the open request into the ring.
+#[inline(always)]
 fn finish(qp: &Qp, b: &mut Build) {
     if !core::mem::take(&mut b.open) || b.error != 0 {
         return;
@@ -167,21 +171,39 @@ fn finish(qp: &Qp, b: &mut Build) {
     b.wr.sg_list = b.sges.as_mut_ptr();
     // SAFETY: the request and its list are ours; an address handle is the program's.
     match unsafe { send_one(qp, &b.wr, b.pi) } {
-        Ok(units) => b.pi = b.pi.wrapping_add(units as u16),
+        Ok(p) => {
+            b.pi = b.pi.wrapping_add(p.units());
+            b.all.add(p);
+        }
         Err(e) => b.error = e,
     }
 }
 
-/// Begins a request. `wr` is the part that depends on the operation.
-unsafe fn begin(ex: *mut IbvQpEx, opcode: c_int, imm: u32, wr: [u64; 4]) {
+/// [`begin`] behind another request of the batch. It has the arguments of `begin`, so that going there costs nothing.
+#[inline(never)]
+unsafe fn begin_late(ex: *mut IbvQpEx, opcode: c_int, imm: u32, va: u64, rkey: u64) {
     // SAFETY: between start and end.
-    let (qp, s) = unsafe { parts(ex) };
-    let b = &mut s.build;
-    finish(qp, b);
+    unsafe {
+        let (qp, s) = parts(ex);
+        finish(qp, &mut s.build);
+        begin(ex, opcode, imm, va, rkey);
+    }
+}
+
+/// Begins a request. `va` and `rkey` are the first words of the part that depends on the operation.
+#[inline(always)]
+unsafe fn begin(ex: *mut IbvQpEx, opcode: c_int, imm: u32, va: u64, rkey: u64) {
+    // SAFETY: between start and end.
+    let b = &mut unsafe { parts(ex) }.1.build;
+    if b.open {
+        // SAFETY: as here.
+        return unsafe { begin_late(ex, opcode, imm, va, rkey) };
+    }
     b.open = true;
     b.wr.opcode = opcode;
     b.wr.imm = imm;
-    b.wr.wr = wr;
+    b.wr.wr[0] = va;
+    b.wr.wr[1] = rkey;
     b.wr.num_sge = 0;
     // Inline data is asked for by its setters, whatever the flag says.
     // SAFETY: the program's members; it is in its critical section.
@@ -206,8 +228,8 @@ unsafe extern "C" fn wr_start(ex: *mut IbvQpEx) {
         (*(ex as *const Qp)).sq.state.hold();
         let (_, s) = parts(ex);
         s.build.error = 0;
-        s.build.open = false;
         s.build.pi = s.pi;
+        s.build.all = Posted::default();
     }
 }
 
@@ -217,9 +239,9 @@ unsafe extern "C" fn wr_complete(ex: *mut IbvQpEx) -> c_int {
         let (qp, s) = parts(ex);
         finish(qp, &mut s.build);
         let e = s.build.error;
-        if e == 0 && s.build.pi != s.pi {
-            let first = core::mem::replace(&mut s.pi, s.build.pi);
-            ring_send(qp, first, s.pi);
+        if e == 0 && s.build.all != Posted::default() {
+            s.pi = s.build.pi;
+            ring_send(qp, s.build.all, s.pi);
         }
         qp.sq.state.release();
         e
@@ -228,36 +250,46 @@ unsafe extern "C" fn wr_complete(ex: *mut IbvQpEx) -> c_int {
 
 unsafe extern "C" fn wr_abort(ex: *mut IbvQpEx) {
     // SAFETY: between start and end.
-    unsafe { parts(ex).0.sq.state.release() }
+    unsafe {
+        let (qp, s) = parts(ex);
+        s.build.open = false;
+        qp.sq.state.release()
+    }
 }
 
 unsafe extern "C" fn wr_send(ex: *mut IbvQpEx) {
     // SAFETY: between start and end.
-    unsafe { begin(ex, wr_op::SEND, 0, [0; 4]) }
+    unsafe { begin(ex, wr_op::SEND, 0, 0, 0) }
 }
 unsafe extern "C" fn wr_send_imm(ex: *mut IbvQpEx, imm: u32) {
     // SAFETY: between start and end.
-    unsafe { begin(ex, wr_op::SEND_IMM, imm, [0; 4]) }
+    unsafe { begin(ex, wr_op::SEND_IMM, imm, 0, 0) }
 }
 unsafe extern "C" fn wr_rdma_write(ex: *mut IbvQpEx, rkey: u32, va: u64) {
     // SAFETY: between start and end.
-    unsafe { begin(ex, wr_op::WRITE, 0, [va, rkey as u64, 0, 0]) }
+    unsafe { begin(ex, wr_op::WRITE, 0, va, rkey as u64) }
 }
 unsafe extern "C" fn wr_rdma_write_imm(ex: *mut IbvQpEx, rkey: u32, va: u64, imm: u32) {
     // SAFETY: between start and end.
-    unsafe { begin(ex, wr_op::WRITE_IMM, imm, [va, rkey as u64, 0, 0]) }
+    unsafe { begin(ex, wr_op::WRITE_IMM, imm, va, rkey as u64) }
 }
 unsafe extern "C" fn wr_rdma_read(ex: *mut IbvQpEx, rkey: u32, va: u64) {
     // SAFETY: between start and end.
-    unsafe { begin(ex, wr_op::READ, 0, [va, rkey as u64, 0, 0]) }
+    unsafe { begin(ex, wr_op::READ, 0, va, rkey as u64) }
 }
 unsafe extern "C" fn wr_atomic_cmp_swp(ex: *mut IbvQpEx, rkey: u32, va: u64, cmp: u64, swap: u64) {
     // SAFETY: between start and end.
-    unsafe { begin(ex, wr_op::CMP_SWAP, 0, [va, cmp, swap, rkey as u64]) }
+    unsafe {
+        begin(ex, wr_op::CMP_SWAP, 0, va, cmp);
+        parts(ex).1.build.wr.wr[2..].copy_from_slice(&[swap, rkey as u64]);
+    }
 }
 unsafe extern "C" fn wr_atomic_fetch_add(ex: *mut IbvQpEx, rkey: u32, va: u64, add: u64) {
     // SAFETY: between start and end.
-    unsafe { begin(ex, wr_op::FETCH_ADD, 0, [va, add, 0, rkey as u64]) }
+    unsafe {
+        begin(ex, wr_op::FETCH_ADD, 0, va, add);
+        parts(ex).1.build.wr.wr[2..].copy_from_slice(&[0, rkey as u64]);
+    }
 }
 
 // What the card does not do. A QP that asks for it is not made; a program that calls it all the same gets an errno, not
