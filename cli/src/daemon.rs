@@ -2,6 +2,7 @@
 //!
 //! The background process answers one-line requests on a unix socket `ctl.sock` in its tree.
 
+use crate::output::{note, say};
 use crate::{
     report,
     rundir::{background_root, new_run, Root},
@@ -46,9 +47,46 @@ fn running() -> bool {
     UnixStream::connect(ctl(&background_root())).is_ok()
 }
 
-/// Starts the background process unless it runs.
+/// Command-line options that make these settings.
+fn options(a: &SimArgs) -> Vec<String> {
+    let mut v = vec!["--cards".to_string(), a.cards.to_string()];
+    for (flag, ppm) in [
+        ("--loss", a.loss),
+        ("--dup", a.dup),
+        ("--reorder", a.reorder),
+        ("--corrupt", a.corrupt),
+    ] {
+        v.extend([flag.into(), format!("{}%", ppm as f64 / 10_000.0)]);
+    }
+    for (flag, n) in [
+        ("--delay", a.delay),
+        ("--rate", a.rate),
+        ("--host-latency", a.host_latency),
+        ("--host-bandwidth", a.host_bandwidth),
+    ] {
+        v.extend([flag.into(), n.to_string()]);
+    }
+    if a.agent_dma {
+        v.push("--agent-dma".into());
+    }
+    if let Some(n) = a.seed {
+        v.extend(["--seed".into(), n.to_string()]);
+    }
+    v
+}
+
+/// Starts the background process; false = it runs. Options that a running set does not have are an error.
 fn ensure(a: &SimArgs) -> Result<bool> {
     if running() {
+        let has = ask("options")?;
+        let none = SimArgs::parse_none();
+        let same = SimArgs {
+            seed: a.seed.or(SimArgs::parse(has.split_whitespace())?.seed),
+            ..a.clone()
+        };
+        if *a != none && options(&same).join(" ") != has.trim() {
+            bail!("cards are up already, with other options, and stay as they are ({}): these options were not applied. `metaroce down` first", has.trim());
+        }
         return Ok(false);
     }
     let root = background_root();
@@ -57,30 +95,15 @@ fn ensure(a: &SimArgs) -> Result<bool> {
     let log = root.join("up.log");
     let f = File::create(&log).with_context(|| format!("can't write {}", log.display()))?;
     let mut c = Command::new(std::env::current_exe()?);
+    // The seed is chosen here, so that it can be told.
+    let fixed = SimArgs {
+        seed: Some(a.seed()),
+        ..a.clone()
+    };
     c.arg("serve")
         .arg("--root")
         .arg(&root)
-        .args(["--cards", &a.cards.to_string()]);
-    for (flag, ppm) in [
-        ("--loss", a.loss),
-        ("--dup", a.dup),
-        ("--reorder", a.reorder),
-        ("--corrupt", a.corrupt),
-    ] {
-        c.args([flag, &format!("{}%", ppm as f64 / 10_000.0)]);
-    }
-    for (flag, v) in [
-        ("--seed", a.seed),
-        ("--delay", a.delay),
-        ("--rate", a.rate),
-        ("--host-latency", a.host_latency),
-        ("--host-bandwidth", a.host_bandwidth),
-    ] {
-        c.args([flag, &v.to_string()]);
-    }
-    if a.agent_dma {
-        c.arg("--agent-dma");
-    }
+        .args(options(&fixed));
     c.stdin(Stdio::null()).stdout(f.try_clone()?).stderr(f);
     // SAFETY: setsid is async-signal-safe; the process leaves this terminal.
     unsafe {
@@ -106,15 +129,14 @@ fn ensure(a: &SimArgs) -> Result<bool> {
 
 pub fn up(a: &SimArgs) -> Result<u8> {
     if ensure(a)? {
-        println!(
-            "metaroce: {} card(s) up: metaroce0..{}. Next: eval \"$(metaroce env)\"",
+        say!(
+            "metaroce: {} card(s) up: metaroce0..{} (seed {}). Next: eval \"$(metaroce env)\"",
             a.cards,
-            a.cards - 1
+            a.cards - 1,
+            a.seed()
         );
     } else {
-        println!(
-            "metaroce: already up (options of a running set can't change: metaroce down first)"
-        );
+        say!("metaroce: already up");
     }
     Ok(0)
 }
@@ -123,9 +145,9 @@ pub fn env(a: &SimArgs) -> Result<u8> {
     ensure(a)?;
     let root = Root::at(background_root(), true)?;
     for (k, v) in root.environment()? {
-        println!("export {k}='{}'", v.replace('\'', r"'\''"));
+        say!("export {k}='{}'", v.replace('\'', r"'\''"));
     }
-    println!("# cards are up; `metaroce down` stops them");
+    say!("# cards are up; `metaroce down` stops them");
     Ok(0)
 }
 
@@ -137,9 +159,9 @@ pub fn down() -> Result<u8> {
         while running() && begun.elapsed() < Duration::from_secs(20) {
             std::thread::sleep(Duration::from_millis(20));
         }
-        println!("metaroce: down");
+        say!("metaroce: down");
     } else {
-        println!("metaroce: no cards in the background");
+        say!("metaroce: no cards in the background");
     }
     let _ = fs::remove_dir_all(&root);
     Ok(0)
@@ -148,17 +170,17 @@ pub fn down() -> Result<u8> {
 pub fn status(json: bool) -> Result<u8> {
     if !running() {
         if json {
-            println!("{{\"running\": false}}");
+            say!("{{\"running\": false}}");
         } else {
-            println!("metaroce: no cards in the background");
+            say!("metaroce: no cards in the background");
         }
         return Ok(3);
     }
     let v: serde_json::Value = serde_json::from_str(&ask("status")?)?;
     if json {
-        println!("{v}");
+        say!("{v}");
     } else {
-        println!(
+        say!(
             "metaroce: up; {} card(s), {} open device context(s), {:.3} ms of card time; tree {}",
             v["cards"],
             v["clients"],
@@ -173,24 +195,37 @@ pub fn stats(json: bool) -> Result<u8> {
     let text = ask("stats")?;
     let v: Vec<serde_json::Value> = serde_json::from_str(&text)?;
     if json {
-        println!("{text}");
+        say!("{text}");
         return Ok(0);
     }
     for card in v {
-        println!("metaroce{}", card["card"]);
+        say!("metaroce{}", card["card"]);
         for c in card["counters"].as_array().into_iter().flatten() {
             if c[1].as_u64() != Some(0) {
-                println!("  {:<22}{:>14}", c[0].as_str().unwrap_or("?"), c[1]);
+                say!("  {:<22}{:>14}", c[0].as_str().unwrap_or("?"), c[1]);
             }
         }
     }
     Ok(0)
 }
 
+pub fn link(card: &str, up: bool) -> Result<u8> {
+    let Some(k) = card
+        .strip_prefix("metaroce")
+        .and_then(|k| k.parse::<u8>().ok())
+    else {
+        bail!("{card:?} is not a card; cards are metaroce0, metaroce1, ...");
+    };
+    let to = if up { "up" } else { "down" };
+    ask(&format!("link {k} {to}"))?;
+    say!("metaroce: link of {card} is {to}");
+    Ok(0)
+}
+
 pub fn pcap(file: &Path, seconds: Option<u64>) -> Result<u8> {
     let full = std::path::absolute(file)?;
     ask(&format!("pcap {}", full.display()))?;
-    eprintln!(
+    note!(
         "metaroce: capturing to {} ({})",
         full.display(),
         seconds.map_or("Ctrl-C stops".into(), |s| format!("{s} s"))
@@ -221,13 +256,14 @@ pub fn serve(a: &SimArgs, root: &Path) -> Result<u8> {
         pcap: None,
         trace: None,
         direct_dma: !a.agent_dma,
+        card_time: false,
         log: Some(dir.join("sim.log")),
     };
-    let cards = a.cards;
+    let a = a.clone();
     let r = serve_sim(&cfg, move |c| {
         std::thread::spawn(move || {
             for s in listener.incoming().flatten() {
-                let _ = answer(s, &c, cards);
+                let _ = answer(s, &c, &a);
             }
         });
     })?;
@@ -236,7 +272,7 @@ pub fn serve(a: &SimArgs, root: &Path) -> Result<u8> {
     Ok(0)
 }
 
-fn answer(mut s: UnixStream, c: &Control, cards: u8) -> Result<()> {
+fn answer(mut s: UnixStream, c: &Control, a: &SimArgs) -> Result<()> {
     s.set_read_timeout(Some(Duration::from_secs(2)))?;
     let mut line = String::new();
     BufReader::new(s.try_clone()?)
@@ -247,7 +283,7 @@ fn answer(mut s: UnixStream, c: &Control, cards: u8) -> Result<()> {
         ("status", _) => writeln!(
             s,
             "{}",
-            serde_json::json!({"running": true, "cards": cards, "clients": c.clients(), "card_time_ns": c.now_ns()})
+            serde_json::json!({"running": true, "cards": a.cards, "seed": a.seed(), "clients": c.clients(), "card_time_ns": c.now_ns()})
         )?,
         ("stats", _) => {
             let v: Vec<CardReport> = c.reports();
@@ -258,6 +294,14 @@ fn answer(mut s: UnixStream, c: &Control, cards: u8) -> Result<()> {
             Ok(_) => c.capture(Some(p.into())),
             Err(e) => writeln!(s, "error can't write {p}: {e}")?,
         },
+        ("options", _) => writeln!(s, "{}", options(a).join(" "))?,
+        ("link", w) => {
+            let (card, to) = w.split_once(' ').unwrap_or((w, ""));
+            let done = card.parse().is_ok_and(|k| c.link(k, to == "up"));
+            if !done {
+                writeln!(s, "error there is no card metaroce{card}")?;
+            }
+        }
         ("stop", _) => c.stop(),
         ("", _) => {}
         (x, _) => writeln!(s, "error unknown request {x:?}")?,

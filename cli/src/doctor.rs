@@ -1,5 +1,6 @@
 //! Says what is here and what is missing, and how to get it.
 
+use crate::output::say;
 use crate::rundir::Libraries;
 use anyhow::Result;
 use std::{path::Path, process::Command};
@@ -25,10 +26,10 @@ fn on_path(name: &str) -> bool {
 pub fn run() -> Result<u8> {
     let mut missing = 0;
     let mut say = |what: &str, found: Option<String>, fix: &str| match found {
-        Some(v) => println!("ok       {what}: {v}"),
+        Some(v) => say!("ok       {what}: {v}"),
         None => {
             missing += 1;
-            println!("missing  {what}: {fix}");
+            say!("missing  {what}: {fix}");
         }
     };
     let ibverbs = [
@@ -71,7 +72,7 @@ pub fn run() -> Result<u8> {
     let yama = std::fs::read_to_string("/proc/sys/kernel/yama/ptrace_scope")
         .unwrap_or_else(|_| "0".into());
     let root = rdma_root();
-    println!(
+    say!(
         "note     DMA: {}",
         if yama.trim() == "0" || root {
             "direct (process_vm_*), else through the client's agent"
@@ -79,7 +80,7 @@ pub fn run() -> Result<u8> {
             "through the client's agent (ptrace_scope is set; nothing to do)"
         }
     );
-    println!(
+    say!(
         "note     RDMA devices of this machine: {}",
         std::fs::read_dir("/sys/class/infiniband").map_or("none (none needed)".into(), |d| {
             let v: Vec<String> = d

@@ -2,6 +2,7 @@
 
 mod daemon;
 mod doctor;
+mod output;
 mod perftest;
 mod pyverbs;
 mod report;
@@ -10,7 +11,8 @@ mod session;
 
 use anyhow::Result;
 use clap::{Args, Parser, Subcommand};
-use std::{path::PathBuf, process::ExitCode};
+use output::note;
+use std::{path::PathBuf, process::ExitCode, sync::OnceLock};
 
 #[derive(Parser)]
 #[command(
@@ -32,7 +34,7 @@ struct Cli {
 }
 
 /// What the simulated network and hosts are like.
-#[derive(Args, Debug, Clone)]
+#[derive(Args, Debug, Clone, PartialEq)]
 pub struct SimArgs {
     /// Number of cards
     #[arg(long, default_value_t = 2, value_parser = clap::value_parser!(u8).range(1..=8))]
@@ -49,9 +51,9 @@ pub struct SimArgs {
     /// Frames with a flipped bit
     #[arg(long, default_value = "0%", value_parser = ppm, value_name = "PERCENT")]
     pub corrupt: u32,
-    /// Seed of all randomness
-    #[arg(long, default_value_t = 1)]
-    pub seed: u64,
+    /// Seed of all randomness: faults, keys, QPNs. Without it a new one for each run, which is printed and is in result.json (pyverbs: 1)
+    #[arg(long)]
+    pub seed: Option<u64>,
     /// One-way delay of the network, ns
     #[arg(long, default_value_t = 500, value_parser = clap::value_parser!(u64).range(400..=10_000_000), value_name = "NS")]
     pub delay: u64,
@@ -72,6 +74,12 @@ pub struct SimArgs {
     pub agent_dma: bool,
 }
 
+#[derive(clap::ValueEnum, Clone, Copy)]
+enum Way {
+    Up,
+    Down,
+}
+
 #[derive(Subcommand)]
 enum Command {
     /// Says what is here and what is missing
@@ -84,6 +92,9 @@ enum Command {
         /// Kills the run after this many seconds
         #[arg(long, default_value_t = 600, value_name = "SECONDS")]
         timeout: u64,
+        /// The tool's own clock shows card time, so that the figures it prints are the card's (x86-64)
+        #[arg(long)]
+        card_time: bool,
         /// Tool (ib_write_bw by default) and its own arguments
         #[arg(allow_hyphen_values = true, value_name = "TOOL AND ARGS")]
         args: Vec<String>,
@@ -141,6 +152,12 @@ enum Command {
         #[arg(long)]
         json: bool,
     },
+    /// Takes the link of a card in the background down or up: frames neither leave nor enter, and programs get PORT_ERR, PORT_ACTIVE
+    Link {
+        /// metaroce0, metaroce1, ...
+        card: String,
+        to: Way,
+    },
     /// Captures the wire of the cards in the background to a file, until Ctrl-C or for SECONDS
     Pcap {
         file: PathBuf,
@@ -155,6 +172,36 @@ enum Command {
         #[arg(long)]
         root: PathBuf,
     },
+}
+
+#[derive(Parser)]
+struct OnlySim {
+    #[command(flatten)]
+    sim: SimArgs,
+}
+
+impl SimArgs {
+    /// From words of a command line.
+    pub fn parse<'a>(words: impl Iterator<Item = &'a str>) -> Result<SimArgs> {
+        Ok(OnlySim::try_parse_from(["sim"].into_iter().chain(words))?.sim)
+    }
+    /// What no option at all means.
+    pub fn parse_none() -> SimArgs {
+        SimArgs::parse([].into_iter()).expect("every option has a default")
+    }
+    /// The seed: the one that was given, or one of the operating system for this process.
+    pub fn seed(&self) -> u64 {
+        static OWN: OnceLock<u32> = OnceLock::new();
+        self.seed.unwrap_or_else(|| {
+            u64::from(*OWN.get_or_init(|| {
+                let mut b = [0u8; 4];
+                // SAFETY: room for four bytes; a short request is never interrupted.
+                let n = unsafe { libc::getrandom(b.as_mut_ptr().cast(), b.len(), 0) };
+                assert_eq!(n, 4, "the operating system has no randomness");
+                u32::from_le_bytes(b)
+            }))
+        })
+    }
 }
 
 /// "1%", "0.25%" or "0.01" (a fraction) to parts per million.
@@ -178,11 +225,15 @@ fn main() -> ExitCode {
     // A reader that goes away (| head) ends the program, it doesn't make it panic.
     // SAFETY: set before any thread exists.
     unsafe { libc::signal(libc::SIGPIPE, libc::SIG_DFL) };
-    match run(Cli::parse().command) {
-        Ok(code) => ExitCode::from(code),
-        Err(e) => {
-            eprintln!("metaroce: {e:#}");
-            ExitCode::from(1)
+    let code = run(Cli::parse().command).unwrap_or_else(|e| {
+        note!("metaroce: {e:#}");
+        1
+    });
+    match output::finish() {
+        None => ExitCode::from(code),
+        Some(e) => {
+            note!("metaroce: can't write to standard output: {e}");
+            ExitCode::from(code.max(1))
         }
     }
 }
@@ -190,13 +241,22 @@ fn main() -> ExitCode {
 fn run(c: Command) -> Result<u8> {
     match c {
         Command::Doctor => doctor::run(),
-        Command::Perftest { sim, timeout, args } => perftest::run(&sim, timeout, &args),
-        Command::Pyverbs {
+        Command::Perftest {
             sim,
+            timeout,
+            card_time,
+            args,
+        } => perftest::run(&sim, timeout, card_time, &args),
+        Command::Pyverbs {
+            mut sim,
             timeout,
             tests,
             names,
-        } => pyverbs::run(&sim, timeout, tests.as_deref(), &names),
+        } => {
+            // Python's random numbers are seeded, too: the same tests every time unless asked.
+            sim.seed.get_or_insert(1);
+            pyverbs::run(&sim, timeout, tests.as_deref(), &names)
+        }
         Command::Run { sim, timeout, cmd } => session::run_command(&sim, timeout, &cmd),
         Command::Shell { sim } => session::shell(&sim),
         Command::Env { sim } => daemon::env(&sim),
@@ -204,6 +264,7 @@ fn run(c: Command) -> Result<u8> {
         Command::Down => daemon::down(),
         Command::Status { json } => daemon::status(json),
         Command::Stats { json } => daemon::stats(json),
+        Command::Link { card, to } => daemon::link(&card, matches!(to, Way::Up)),
         Command::Pcap { file, seconds } => daemon::pcap(&file, seconds),
         Command::Serve { sim, root } => daemon::serve(&sim, &root),
     }

@@ -1,9 +1,10 @@
 //! Runs an unmodified perftest tool as server on card 0 and as client on card 1.
 
+use crate::output::{note, say};
 use crate::{
     report,
     rundir::cant,
-    session::{exit_code, Session},
+    session::{exit_code, refuse_static, Session},
     SimArgs,
 };
 use anyhow::{bail, Context, Result};
@@ -20,6 +21,9 @@ use std::{
 const DEFAULT_TOOL: &str = "ib_write_bw";
 /// A default that finishes in seconds at simulation speed.
 const DEFAULT_ARGS: [&str; 4] = ["-s", "65536", "-n", "100"];
+
+/// No frame for that long: what a tool still waits for does not come.
+const SILENCE: Duration = Duration::from_secs(10);
 
 /// Splits `[TOOL] [ARGS]`: the first word is the tool when it does not start with '-'.
 fn split(args: &[String]) -> (String, Vec<String>) {
@@ -54,7 +58,7 @@ fn with_defaults(tool: &str, mut args: Vec<String>) -> Vec<String> {
     args
 }
 
-pub fn run(a: &SimArgs, timeout: u64, args: &[String]) -> Result<u8> {
+pub fn run(a: &SimArgs, timeout: u64, card_time: bool, args: &[String]) -> Result<u8> {
     let (tool, given) = split(args);
     for bad in ["-d", "--ib-dev", "-R", "--rdma_cm"] {
         if given.iter().any(|x| x == bad) {
@@ -74,8 +78,17 @@ pub fn run(a: &SimArgs, timeout: u64, args: &[String]) -> Result<u8> {
     if a.cards < 2 {
         bail!("perftest runs between two cards: leave --cards away, or give 2 or more");
     }
-    let s = Session::start(a)?;
-    let r = both(&s, &tool, &args, port, timeout);
+    refuse_static(&tool)?;
+    let s = Session::start_with(a, card_time)?;
+    if card_time {
+        say!("metaroce: the figures of {tool} are in card time (its clock is the card's)");
+    }
+    // UC and UD lose messages on such a wire, and the tools wait for them until they are stopped.
+    let waits = a.loss + a.corrupt > 0 && args_have(&args, "-c", &["UC", "UD"]);
+    if waits {
+        note!("metaroce: the wire loses frames, and UC and UD don't send them again: {tool} ends only if none of its messages is hit; when the wire has been silent for {} s it is stopped", SILENCE.as_secs());
+    }
+    let r = both(&s, &tool, &args, port, timeout, waits.then_some(SILENCE));
     let signal = s.signal();
     let (rep, dir) = s.finish()?;
     let mtu = mtu_of(&dir.join("client.out"));
@@ -89,21 +102,20 @@ pub fn run(a: &SimArgs, timeout: u64, args: &[String]) -> Result<u8> {
         (None, None) => 124,
     };
     if code == 0 {
-        report::print(&rep, mtu, report::pulls(&tool));
+        report::print(&rep, mtu, report::pulls(&tool), card_time);
     } else if !whole {
-        let lossy = a.loss + a.corrupt > 0;
-        if signal.is_none() && lossy && args_have(&cmd, "-c", &["UC", "UD"]) {
-            eprintln!("metaroce: UC and UD don't send again what the wire loses, and {tool} waits for it; RC (the default) does");
+        if signal.is_none() && waits {
+            note!("metaroce: UC and UD don't send again what the wire loses, and {tool} waits for it; RC (the default) does");
         }
     } else {
-        eprintln!(
+        note!(
             "metaroce: {tool} failed with status {code}; server output: {}",
             dir.join("server.out").display()
         );
         show_tail(&dir.join("server.out"));
     }
     kept?;
-    println!("  results: {}", dir.display());
+    say!("  results: {} (seed {})", dir.display(), a.seed());
     Ok(code)
 }
 
@@ -114,6 +126,7 @@ fn both(
     args: &[String],
     port: Option<u16>,
     timeout: u64,
+    quiet: Option<Duration>,
 ) -> Result<Option<u8>> {
     let side = |dev: &str, peer: Option<&str>| {
         let mut c: Vec<String> = vec![tool.into(), "-d".into(), dev.into()];
@@ -145,7 +158,11 @@ fn both(
     let pipe = client.stdout.take().expect("it was asked for");
     let copy = s.dir.join("client.out");
     let shown = std::thread::spawn(move || show(pipe, &copy));
-    let st = s.wait_all(&mut [server, client], Some(Duration::from_secs(timeout)))?;
+    let st = s.wait_all(
+        &mut [server, client],
+        Some(Duration::from_secs(timeout)),
+        quiet,
+    )?;
     let _ = shown.join();
     // the status of the side that failed, not of the one that was ended for it
     let ended = 128 + libc::SIGTERM as u8;
@@ -207,7 +224,7 @@ fn show(pipe: impl std::io::Read, copy: &Path) {
     use std::io::Write;
     let mut f = File::create(copy).ok();
     for l in BufReader::new(pipe).lines().map_while(|l| l.ok()) {
-        println!("{l}");
+        say!("{l}");
         if let Some(f) = &mut f {
             let _ = writeln!(f, "{l}");
         }
@@ -218,7 +235,7 @@ fn show_tail(p: &Path) {
     let text = std::fs::read_to_string(p).unwrap_or_default();
     let lines: Vec<&str> = text.lines().collect();
     for l in &lines[lines.len().saturating_sub(8)..] {
-        eprintln!("  | {l}");
+        note!("  | {l}");
     }
 }
 

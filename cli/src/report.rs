@@ -1,14 +1,11 @@
 //! Tables in card time, and result.json.
 
+use crate::output::say;
 use crate::rundir::cant;
 use anyhow::Result;
 use metaroce_tb::server::Report;
 use serde::Serialize;
 use std::{fs, path::Path};
-
-/// Frame bytes on the wire that are not payload, per full RoCEv2 packet over IPv4: Ethernet 14, IPv4 20, UDP 8, BTH 12,
-/// ICRC 4, FCS 4, preamble 8, gap 12.
-const OVERHEAD: f64 = 82.0;
 
 /// Figures of one direction of a run, in card time.
 #[derive(Debug, Clone, Serialize)]
@@ -46,7 +43,6 @@ pub fn flows(r: &Report, mtu: Option<u32>, reads: bool) -> Vec<Flow> {
         if h.payload_bytes == 0 || ns <= 0.0 {
             continue;
         }
-        let goodput = h.payload_bytes as f64 * 8.0 / ns;
         let rate = r.config.fabric.rate_mbps as f64 / 1000.0;
         let drops: u64 = c
             .counters
@@ -54,6 +50,10 @@ pub fn flows(r: &Report, mtu: Option<u32>, reads: bool) -> Vec<Flow> {
             .filter(|(n, _)| n.starts_with("rx_drop"))
             .map(|(_, v)| v)
             .sum();
+        // A datagram that the card did not take was not placed.
+        let grh = h.grh_bytes * h.datagrams.saturating_sub(drops) / h.datagrams.max(1);
+        let payload = h.payload_bytes.saturating_sub(grh);
+        let goodput = payload as f64 * 8.0 / ns;
         let senders: Vec<usize> = if reads {
             vec![c.card]
         } else {
@@ -62,9 +62,10 @@ pub fn flows(r: &Report, mtu: Option<u32>, reads: bool) -> Vec<Flow> {
         let messages: u64 = senders.iter().map(|k| counter(r, *k, "tx_messages")).sum();
         v.push(Flow {
             receiver: c.card,
-            payload_bytes: h.payload_bytes,
+            payload_bytes: payload,
             goodput_gbps: goodput,
-            of_wire_limit: mtu.map(|m| 100.0 * goodput / (rate * m as f64 / (m as f64 + OVERHEAD))),
+            of_wire_limit: mtu
+                .map(|m| 100.0 * goodput / (rate * m as f64 / (m as f64 + h.overhead as f64))),
             messages_per_s: messages as f64 / ns * 1e9,
             p50_ns: c.latency_ns.map(|l| l.p50),
             p99_ns: c.latency_ns.map(|l| l.p99),
@@ -93,10 +94,15 @@ pub fn pulls(tool: &str) -> bool {
 }
 
 /// The table after a perftest run.
-pub fn print(r: &Report, mtu: Option<u32>, reads: bool) {
+pub fn print(r: &Report, mtu: Option<u32>, reads: bool, card_time: bool) {
     let dash = || "-".to_string();
-    println!("\nCard time (simulated clock; the tool's own figures above are wall time of this machine):");
-    println!(
+    let tool = if card_time {
+        "card time, as the program sees it"
+    } else {
+        "wall time of this machine"
+    };
+    say!("\nCard time (simulated clock; the tool's own figures above are {tool}):");
+    say!(
         "  {:<12}{:>12}{:>10}{:>14}{:>12}{:>12}{:>12}{:>8}{:>13}",
         "into",
         "goodput",
@@ -109,7 +115,7 @@ pub fn print(r: &Report, mtu: Option<u32>, reads: bool) {
         "host-limited"
     );
     for f in flows(r, mtu, reads) {
-        println!(
+        say!(
             "  {:<12}{:>12}{:>10}{:>14}{:>12}{:>12}{:>12}{:>8}{:>13}",
             format!("metaroce{}", f.receiver),
             format!("{:.2} Gb/s", f.goodput_gbps),
@@ -123,7 +129,7 @@ pub fn print(r: &Report, mtu: Option<u32>, reads: bool) {
         );
     }
     let total: u64 = r.cards.iter().map(|c| c.cycles).sum();
-    println!(
+    say!(
         "  {:.3} ms of card time; {} cycles of {} cards at {:.0} k cycles per wall second and card",
         r.card_time_ns as f64 / 1e6,
         total,

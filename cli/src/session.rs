@@ -1,5 +1,6 @@
 //! A foreground run: simulator threads in this process, programs as its children.
 
+use crate::output::note;
 use crate::{
     report,
     rundir::{cant, new_run, Root},
@@ -37,7 +38,7 @@ pub fn sim_config(a: &SimArgs) -> SimConfig {
                 reorder_ppm: a.reorder,
                 corrupt_ppm: a.corrupt,
             },
-            seed: a.seed,
+            seed: a.seed(),
             ..FabricConfig::default()
         },
         host: HostPortConfig {
@@ -52,6 +53,7 @@ pub fn sim_config(a: &SimArgs) -> SimConfig {
 pub struct Session {
     pub root: Root,
     pub dir: PathBuf,
+    card_time: bool,
     control: Control,
     thread: Option<JoinHandle<Result<Report>>>,
     pub interrupted: Arc<AtomicBool>,
@@ -60,6 +62,14 @@ pub struct Session {
 
 impl Session {
     pub fn start(a: &SimArgs) -> Result<Session> {
+        Session::start_with(a, false)
+    }
+
+    /// With `card_time` the clocks of the programs show card time.
+    pub fn start_with(a: &SimArgs, card_time: bool) -> Result<Session> {
+        if card_time {
+            traps_the_counter()?;
+        }
         if a.trace && !cfg!(feature = "trace") {
             bail!("this build has no signal dumps: start with ./metaroce, which builds them in (needs liblz4-dev and zlib1g-dev)");
         }
@@ -77,13 +87,14 @@ impl Session {
         let root = Root::temporary()?;
         root.populate(a.cards as usize, a.rate * 1000)?;
         let dir = new_run()?;
-        write_replay(&dir)?;
+        write_replay(&dir, a.seed())?;
         let cfg = ServerConfig {
             sim: sim_config(a),
             socket: root.socket(),
             pcap: Some(dir.join("wire.pcap")),
             trace: a.trace.then(|| dir.clone()),
             direct_dma: !a.agent_dma,
+            card_time,
             log: Some(dir.join("sim.log")),
         };
         let (tx, rx) = mpsc::channel();
@@ -94,6 +105,7 @@ impl Session {
             Ok(control) => Ok(Session {
                 root,
                 dir,
+                card_time,
                 control,
                 thread: Some(thread),
                 interrupted,
@@ -108,9 +120,11 @@ impl Session {
 
     /// A command that sees the cards, in its own process group (so that Ctrl-C can end all of it).
     pub fn command(&self, cmd: &[String]) -> Result<Command> {
-        refuse_static(&cmd[0])?;
         let mut c = Command::new(&cmd[0]);
         c.args(&cmd[1..]).envs(self.root.environment()?);
+        if self.card_time {
+            c.env("METAROCE_CARD_TIME", "1");
+        }
         // SAFETY: prctl is async-signal-safe; the child dies with the simulator.
         unsafe {
             c.pre_exec(|| {
@@ -121,13 +135,16 @@ impl Session {
         Ok(c)
     }
 
-    /// Waits for all children; None = timeout or interruption, and they have been ended.
+    /// Waits for all children; None = timeout or interruption, and they have been ended. With `quiet`, also when for that
+    /// long nothing was on the wire any more.
     pub fn wait_all(
         &self,
         children: &mut [Child],
         timeout: Option<Duration>,
+        quiet: Option<Duration>,
     ) -> Result<Option<Vec<ExitStatus>>> {
         let begun = Instant::now();
+        let mut frames = (0, begun);
         let mut done: Vec<Option<ExitStatus>> = vec![None; children.len()];
         loop {
             for (c, d) in children.iter_mut().zip(&mut done) {
@@ -139,9 +156,13 @@ impl Session {
                 return Ok(Some(done.into_iter().flatten().collect()));
             }
             let late = timeout.is_some_and(|t| begun.elapsed() > t);
+            if frames.0 != self.control.frames() {
+                frames = (self.control.frames(), Instant::now());
+            }
+            let still = frames.0 != 0 && quiet.is_some_and(|t| frames.1.elapsed() > t);
             // One side failed: the other would wait for ever.
             let failed = done.iter().flatten().any(|s| !s.success()) && children.len() > 1;
-            if late || failed || self.interrupted.load(Ordering::SeqCst) || !self.alive() {
+            if late || still || failed || self.interrupted.load(Ordering::SeqCst) || !self.alive() {
                 if failed {
                     std::thread::sleep(Duration::from_millis(500));
                 }
@@ -151,7 +172,7 @@ impl Session {
                     }
                 }
                 if late {
-                    eprintln!(
+                    note!(
                         "metaroce: stopped after {} s (--timeout)",
                         begun.elapsed().as_secs()
                     );
@@ -189,6 +210,18 @@ impl Session {
         };
         Ok((r, self.dir.clone()))
     }
+}
+
+/// Card time reaches a program through its time-stamp counter, which has to trap.
+fn traps_the_counter() -> Result<()> {
+    let mut mode: libc::c_int = 0;
+    // SAFETY: the call writes one int.
+    let here = cfg!(target_arch = "x86_64")
+        && unsafe { libc::prctl(libc::PR_GET_TSC, &mut mode as *mut libc::c_int) } == 0;
+    if !here {
+        bail!("--card-time needs an x86-64 Linux whose kernel lets the time-stamp counter trap (PR_SET_TSC); without it the table below the tool's output is in card time");
+    }
+    Ok(())
 }
 
 /// Ends a child: SIGTERM, a moment, SIGKILL.
@@ -255,7 +288,7 @@ fn descendants(root: u32) -> Vec<u32> {
 }
 
 /// Programs that the preload library can't reach get a message instead of an empty device list.
-fn refuse_static(program: &str) -> Result<()> {
+pub fn refuse_static(program: &str) -> Result<()> {
     let path = if program.contains('/') {
         PathBuf::from(program)
     } else {
@@ -271,22 +304,27 @@ fn refuse_static(program: &str) -> Result<()> {
     };
     use std::os::unix::fs::PermissionsExt;
     if meta.permissions().mode() & 0o6000 != 0 {
-        eprintln!("metaroce: {} is setuid or setgid: the dynamic loader ignores LD_PRELOAD for it, so it will not see the cards", path.display());
+        note!("metaroce: {} is setuid or setgid: the dynamic loader ignores LD_PRELOAD for it, so it will not see the cards", path.display());
     }
     if let Ok(b) = fs::read(&path) {
         let elf = b.starts_with(b"\x7fELF");
         if elf && !b.windows(9).any(|w| w == b"ld-linux-" || w == b"/ld-linux") {
-            eprintln!("metaroce: {} looks statically linked: preload libraries don't reach it, so it will not see the cards", path.display());
+            note!("metaroce: {} looks statically linked: preload libraries don't reach it, so it will not see the cards", path.display());
         }
     }
     Ok(())
 }
 
-/// replay.sh: the command line that does the same again.
-fn write_replay(dir: &Path) -> Result<()> {
+/// replay.sh: the command line that does the same again, with the seed that this run has.
+fn write_replay(dir: &Path, seed: u64) -> Result<()> {
     use std::os::unix::fs::PermissionsExt;
     let quote = |s: &str| format!("'{}'", s.replace('\'', r"'\''"));
-    let args: Vec<String> = std::env::args().map(|a| quote(&a)).collect();
+    let mut args: Vec<String> = std::env::args().map(|a| quote(&a)).collect();
+    let given = |a: &String| a == "'--seed'" || a.starts_with("'--seed=");
+    // Behind the subcommand; what stands behind `--` or a tool's name is not ours, but harmless to mistake.
+    if args.len() > 1 && !args.iter().any(given) {
+        args.insert(2, format!("--seed {seed}"));
+    }
     let cwd = std::env::current_dir().unwrap_or_default();
     let text = format!(
         "#!/bin/sh\ncd {} && exec {}\n",
@@ -309,6 +347,7 @@ pub fn exit_code(s: &ExitStatus) -> u8 {
 }
 
 pub fn run_command(a: &SimArgs, timeout: Option<u64>, cmd: &[String]) -> Result<u8> {
+    refuse_static(&cmd[0])?;
     let s = Session::start(a)?;
     let child = s
         .command(cmd)?
@@ -317,15 +356,17 @@ pub fn run_command(a: &SimArgs, timeout: Option<u64>, cmd: &[String]) -> Result<
     let mut children = match child {
         Ok(c) => [c],
         Err(e) => {
-            s.finish()?;
+            // Nothing ran: no folder.
+            let (_, dir) = s.finish()?;
+            let _ = fs::remove_dir_all(dir);
             return Err(e);
         }
     };
-    let st = s.wait_all(&mut children, timeout.map(Duration::from_secs))?;
+    let st = s.wait_all(&mut children, timeout.map(Duration::from_secs), None)?;
     let signal = s.signal();
     let (r, dir) = s.finish()?;
     report::write_json(&dir, &r, cmd, None)?;
-    eprintln!("metaroce: {}", dir.display());
+    note!("metaroce: {} (seed {})", dir.display(), a.seed());
     Ok(match (st, signal) {
         (Some(v), _) => exit_code(&v[0]),
         (None, Some(n)) => 128 + n,
@@ -336,7 +377,7 @@ pub fn run_command(a: &SimArgs, timeout: Option<u64>, cmd: &[String]) -> Result<
 pub fn shell(a: &SimArgs) -> Result<u8> {
     let shell = std::env::var("SHELL").unwrap_or_else(|_| "/bin/sh".into());
     let s = Session::start(a)?;
-    eprintln!(
+    note!(
         "metaroce: {} card(s): metaroce0..{}; `exit` ends them",
         a.cards,
         a.cards - 1
@@ -349,6 +390,6 @@ pub fn shell(a: &SimArgs) -> Result<u8> {
     let st = child.wait()?;
     let (r, dir) = s.finish()?;
     report::write_json(&dir, &r, &["shell".to_string()], None)?;
-    eprintln!("metaroce: {}", dir.display());
+    note!("metaroce: {}", dir.display());
     Ok(exit_code(&st))
 }

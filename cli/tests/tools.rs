@@ -214,6 +214,52 @@ fn a_lossy_wire_costs_only_retransmissions() {
     lab.assert_tidy();
 }
 
+/// What the table says of UD is the program's payload, without the GRH area, and its limit is that of UD packets.
+#[test]
+fn datagrams_in_the_table() {
+    if !have("ib_send_bw") {
+        return;
+    }
+    let lab = Lab::new();
+    let r = perftest(&lab, "ib_send_bw -c UD -s 4096 -n 200");
+    let flow = &r["flows"][0];
+    let n = flow["payload_bytes"].as_u64().unwrap();
+    assert!(n >= 200 * 4096 && n % 4096 == 0, "{n}");
+    assert_eq!(r["report"]["cards"][0]["host"]["overhead"], 90);
+    let share = flow["of_wire_limit"].as_f64().unwrap();
+    assert!((90.0..100.5).contains(&share), "{share} %");
+}
+
+/// UC and UD lose messages for good: the tool is stopped soon after the wire has fallen silent.
+#[test]
+fn a_lossy_wire_ends_what_does_not_send_again() {
+    if !have("ib_send_bw") {
+        return;
+    }
+    let lab = Lab::new();
+    let o = lab
+        .metaroce(&[
+            "perftest",
+            "--loss",
+            "20%",
+            "--seed",
+            "2",
+            "ib_send_bw",
+            "-c",
+            "UD",
+            "-s",
+            "1024",
+            "-n",
+            "100",
+        ])
+        .wait(60)
+        .code(124)
+        .says("don't send them again");
+    assert!(o.took.as_secs() < 50, "{:?}", o.took);
+    lab.assert_tidy();
+    lab.assert_no_processes();
+}
+
 #[test]
 fn memory_of_the_client_through_its_agent() {
     if !have("ib_write_bw") {

@@ -77,6 +77,62 @@ fn exit_codes() {
     lab.assert_no_processes();
 }
 
+/// A disk that takes nothing behind stdout or stderr is told, and is no success; the run itself ends as ever.
+#[test]
+fn output_that_cannot_be_written() {
+    let lab = Lab::new();
+    for command in ["doctor", "down", "status"] {
+        let o = lab.sh(&format!("metaroce {command} >/dev/full")).wait(60);
+        assert_ne!(o.code, 0, "{command}");
+        let o = o.says("can't write to standard output");
+        assert!(!o.err.contains("panicked"), "{}", o.err);
+    }
+    lab.sh("metaroce run -- sh -c 'exit 7' 2>/dev/full")
+        .wait(60)
+        .code(7);
+    if have("ib_write_bw") {
+        let o = lab
+            .sh("metaroce perftest -s 4096 -n 10 >/dev/full")
+            .wait(60)
+            .code(1)
+            .says("can't write to standard output");
+        assert!(!o.err.contains("panicked"), "{}", o.err);
+        // all that goes into the folder is there
+        assert_eq!(lab.result()["mtu"], 4096);
+    }
+    lab.assert_tidy();
+}
+
+/// A program that is not there leaves no folder; every other run has one, with a seed of its own that can be given again.
+#[test]
+fn seeds_and_empty_folders() {
+    let lab = Lab::new();
+    let runs = || fs::read_dir(lab.dir.join("runs")).unwrap().count();
+    for words in [
+        &["run", "--", "no-such-program"][..],
+        &["run", "--", "/etc/passwd"],
+        &["perftest", "no-such-tool"],
+    ] {
+        lab.metaroce(words).wait(30).code(1);
+    }
+    assert_eq!(runs(), 0);
+    let seed = || {
+        let o = lab.metaroce(&["run", "--", "true"]).wait(30).ok();
+        let n = lab.result()["report"]["config"]["fabric"]["seed"].clone();
+        let o = o.says(&format!("(seed {n})"));
+        let script = fs::read_to_string(lab.newest().join("replay.sh")).unwrap();
+        assert!(script.contains(&format!("--seed {n} ")), "{script}");
+        drop(o);
+        n
+    };
+    // two of 2^32: equal once in as many runs of this test
+    assert_ne!(seed(), seed());
+    lab.metaroce(&["run", "--seed", "7", "--", "true"])
+        .wait(30)
+        .ok()
+        .says("(seed 7)");
+}
+
 #[test]
 fn cards_in_the_background() {
     if !have("ib_write_bw") {
@@ -85,6 +141,16 @@ fn cards_in_the_background() {
     let lab = Lab::new();
     lab.metaroce(&["up"]).wait(30).ok().says("2 card(s) up");
     lab.metaroce(&["up"]).wait(30).ok().says("already up");
+    for other in [
+        &["up", "--loss", "1%"][..],
+        &["up", "--seed", "5"],
+        &["env", "--cards", "3"],
+    ] {
+        lab.metaroce(other)
+            .wait(30)
+            .code(1)
+            .says("were not applied");
+    }
     let p = free_port();
     let traffic = pair(
         &format!("ib_write_bw -d metaroce0 -p {p} -s 4096 -n 50"),
@@ -148,7 +214,10 @@ fn interrupted_runs_leave_nothing() {
             lab.process(&["ib_write_bw", "metaroce1", "127.0.0.1"])
                 .is_some()
         });
-        sleep(Duration::from_millis(1500));
+        let pcap = lab.newest().join("wire.pcap");
+        until("traffic", 60, || {
+            fs::metadata(&pcap).is_ok_and(|m| m.len() > 24)
+        });
         kill(-r.pid(), libc::SIGINT);
         r.wait(20).code(130);
         lab.assert_no_processes();
@@ -191,6 +260,47 @@ fn what_a_program_leaves_in_the_background_ends_with_the_run() {
         .wait(20)
         .code(4);
     lab.assert_no_processes();
+}
+
+/// `metaroce link`: the program gets PORT_ERR and PORT_ACTIVE, and the port's state is what it says.
+#[test]
+fn a_link_that_goes_down_and_up() {
+    let lab = Lab::new();
+    lab.metaroce(&["link", "metaroce0", "down"])
+        .wait(30)
+        .code(1)
+        .says("metaroce up");
+    let program = lab.dir.join("events");
+    let made = std::process::Command::new("cc")
+        .arg("-o")
+        .arg(&program)
+        .arg(concat!(env!("CARGO_MANIFEST_DIR"), "/tests/c/events.c"))
+        .arg("-libverbs")
+        .output();
+    if !made.is_ok_and(|o| o.status.success()) {
+        println!("skipped: no C compiler or no libibverbs-dev");
+        return;
+    }
+    lab.metaroce(&["up"]).wait(30).ok();
+    for wrong in ["metaroce7", "eth0"] {
+        lab.metaroce(&["link", wrong, "down"]).wait(30).code(1);
+    }
+    let r = background(&lab, &format!("exec {}", program.display()));
+    let says = |text: &str| until(text, 20, || r.so_far().contains(text));
+    says("active");
+    lab.metaroce(&["link", "metaroce0", "down"]).wait(30).ok();
+    says("down");
+    lab.metaroce(&["link", "metaroce1", "down"]).wait(30).ok();
+    lab.metaroce(&["link", "metaroce0", "up"]).wait(30).ok();
+    let o = r.wait(20).ok();
+    let lines: Vec<&str> = o.out.lines().collect();
+    assert_eq!(lines.len(), 4, "{}", o.out);
+    assert_eq!(lines[0], "active");
+    assert_eq!(lines[1], "port error of port 1");
+    assert_eq!(lines[2], "down");
+    assert_eq!(lines[3], "port active of port 1");
+    lab.metaroce(&["down"]).wait(30).ok();
+    lab.assert_tidy();
 }
 
 fn background(lab: &Lab, script: &str) -> Running {

@@ -161,6 +161,7 @@ pub mod arena {
         DEAD = 128, "u32: 1 when the card is dead; set by the simulator or by the client's own agent";
         DB_HEAD = 192, "u64 enqueue position (clients, by compare-exchange)";
         DB_TAIL = 256, "u64 dequeue position (simulator)";
+        CARD_TIME = 320, "u64 card time in ns without the silence in which the cards waited for programs (simulator); what `--card-time` shows to programs";
         DB_RING = 4096, "Doorbell ring, a bounded multi-producer queue. Entry `p mod N` is free for position `p` when its `seq` equals `p`; the producer writes the value and then `seq = p + 1`; the consumer takes it and writes `seq = p + N`. Entries: u64 seq, u64 BAR offset, u64 bytes (8 or 64), u64 value or first 8 bytes, and 64 bytes of data from offset 64";
         HEAP = DB_RING + DB_ENTRIES * DB_ENTRY_BYTES, "First byte for rings and the like";
     }

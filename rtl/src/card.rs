@@ -121,6 +121,8 @@ pub struct Card<
     txdma: TxDma<W, L, LT, LG, NG>,
     egress: Egress<W, L, P>,
     done: DoneSplit,
+    link: LinkGate,
+    src_check: SrcCheck<LQ>,
     ingress: Ingress<W, P, L, LB, H, N>,
     placement: Placement<W, L, LB, LC, LP, LX, NX>,
     sequencer: Sequencer<W, LQ, LM, LC, LD, LP, LO, MR>,
@@ -149,6 +151,7 @@ pub struct Card<
     cqt_placement: SdpRam<Cq, LC>,
     job: Signal<Local, PlJob>,
     quiet: [Signal<Local, bool>; 4],
+    sq_free: Signal<Local, QpIdx>,
     rx_beat: Signal<Local, WireMeta>,
     rx_used: Signal<Local, Bits<13>>,
     word_bytes: Constant<Bits<13>>,
@@ -330,6 +333,8 @@ impl<
             txdma: Default::default(),
             egress: Default::default(),
             done: Default::default(),
+            link: Default::default(),
+            src_check: Default::default(),
             ingress: Default::default(),
             placement: Placement::new(0xA8),
             sequencer: Default::default(),
@@ -358,6 +363,7 @@ impl<
             cqt_placement: Default::default(),
             job: Default::default(),
             quiet: array_init(|_| Default::default()),
+            sq_free: Default::default(),
             rx_beat: Default::default(),
             rx_used: Default::default(),
             word_bytes: Constant::new((W as u64 / 8).into()),
@@ -424,9 +430,10 @@ impl<
     fn update(&mut self) {
         clock!(
             self, clock, hostport, doorbell, sqfetch, rqfetch, requester, responder, readresp,
-            order, acks, atomic, tx_arb, xl_tx, txdma, egress, ingress, placement, sequencer, regs
+            order, acks, atomic, tx_arb, xl_tx, txdma, egress, link, ingress, placement, sequencer,
+            regs
         );
-        clock!(self, clock, ud_av, gid_egress);
+        clock!(self, clock, ud_av, gid_egress, src_check);
         clock!(self, clock, pl_arb, err_a, err_b, err_arb, ev_arb, fence_src);
         clock!(
             self,
@@ -474,6 +481,8 @@ impl<
         self.xl_tx.rst.next = self.rst.val();
         self.txdma.rst.next = self.rst.val();
         self.egress.rst.next = self.rst.val();
+        self.link.rst.next = self.rst.val();
+        self.src_check.rst.next = self.rst.val();
         self.ingress.rst.next = self.rst.val();
         self.placement.rst.next = self.rst.val();
         self.sequencer.rst.next = self.rst.val();
@@ -525,6 +534,9 @@ impl<
         self.av_responder.wdata.next = self.sequencer.av_wdata.val();
         self.av_responder.raddr.next = bit_cast::<LQ, 12>(self.responder.av_raddr.val());
         self.responder.av_rdata.next = self.av_responder.rdata.val();
+        self.src_check.av_we.next = self.sequencer.av_we.val();
+        self.src_check.av_waddr.next = self.sequencer.av_waddr.val();
+        self.src_check.av_wdata.next = self.sequencer.av_wdata.val();
         self.av_egress.we.next = self.sequencer.av_we.val();
         self.av_egress.waddr.next = self.sequencer.av_waddr.val();
         self.av_egress.wdata.next = self.sequencer.av_wdata.val();
@@ -601,6 +613,10 @@ impl<
         self.sqfetch.sqfree_valid.next = self.requester.sqfree_valid.val();
         self.sqfetch.sqfree_data.next = self.requester.sqfree_data.val();
         self.requester.sqfree_ready.next = self.sqfetch.sqfree_ready.val();
+        self.sequencer.sq_freed.next =
+            self.requester.sqfree_valid.val() & self.sqfetch.sqfree_ready.val();
+        self.sq_free.next = self.requester.sqfree_data.val();
+        self.sequencer.sq_freed_qp.next = self.sq_free.val().qp;
         self.sqfetch.slot_raddr.next = self.requester.slot_raddr.val();
         self.requester.slot_rdata.next = self.sqfetch.slot_rdata.val();
         self.sqfetch.avail_raddr.next = self.requester.avail_raddr.val();
@@ -648,10 +664,14 @@ impl<
         self.readresp.done_valid.next = self.done.rd_valid.val();
         self.readresp.done_data.next = self.done.rd_data.val();
         self.done.rd_ready.next = self.readresp.done_ready.val();
-        self.tx_valid.next = self.egress.tx_valid.val();
+        self.link.up.next = self.regs.link.val();
+        self.link.s_valid.next = self.egress.tx_valid.val();
+        self.link.s_meta.next = self.egress.tx_meta.val();
+        self.link.tx_ready.next = self.tx_ready.val();
+        self.tx_valid.next = self.link.tx_valid.val();
         self.tx_data.next = self.egress.tx_data.val();
         self.tx_meta.next = self.egress.tx_meta.val();
-        self.egress.tx_ready.next = self.tx_ready.val();
+        self.egress.tx_ready.next = self.link.s_ready.val();
         // Acknowledgements
         self.order.pl_valid.next = self.responder.pl_valid.val();
         self.order.pl_data.next = self.responder.pl_data.val();
@@ -680,15 +700,20 @@ impl<
         self.order.rd_ready.next = self.readresp.rj_ready.val();
         // Receive: frames, packets, placement
         self.ingress.port_mac.next = self.regs.mac.val();
-        self.ingress.rx_valid.next = self.rx_valid.val();
+        self.link.rx_valid.next = self.rx_valid.val();
+        self.link.rx_meta.next = self.rx_meta.val();
+        self.ingress.rx_valid.next = self.link.m_valid.val();
         self.ingress.rx_data.next = self.rx_data.val();
         self.ingress.rx_meta.next = self.rx_meta.val();
         self.responder.rx_valid.next = self.ingress.req_valid.val();
         self.responder.rx_data.next = self.ingress.req_data.val();
         self.ingress.req_ready.next = self.responder.rx_ready.val();
-        self.requester.rx_valid.next = self.ingress.rsp_valid.val();
-        self.requester.rx_data.next = self.ingress.rsp_data.val();
-        self.ingress.rsp_ready.next = self.requester.rx_ready.val();
+        self.src_check.s_valid.next = self.ingress.rsp_valid.val();
+        self.src_check.s_data.next = self.ingress.rsp_data.val();
+        self.ingress.rsp_ready.next = self.src_check.s_ready.val();
+        self.requester.rx_valid.next = self.src_check.m_valid.val();
+        self.requester.rx_data.next = self.src_check.m_data.val();
+        self.src_check.m_ready.next = self.requester.rx_ready.val();
         self.ingress.free_valid.next = self.placement.free_valid.val();
         self.ingress.free_slot.next = self.placement.free_slot.val();
         self.ingress.buf_raddr.next = self.placement.buf_raddr.val();
@@ -743,6 +768,7 @@ impl<
         self.sequencer.rqf_ctl_ready.next = self.rqfetch.ctl_ready.val();
         self.sequencer.rqr_psn.next = self.requester.ctl_psn.val();
         self.sequencer.rqr_idx.next = self.requester.ctl_idx.val();
+        self.sequencer.rqr_busy.next = self.requester.ctl_busy.val();
         self.sequencer.rsp_psn.next = self.responder.ctl_psn.val();
         self.err_a.s_valid[0].next = self.requester.err_valid.val();
         self.err_a.s_data[0].next = self.requester.err_data.val();
@@ -886,10 +912,10 @@ impl<
         if self.requester.ev_message.val() {
             self.regs.ev[6].next = 1.into();
         }
-        if self.rx_valid.val() & self.rx_beat.val().eop {
+        if self.link.m_valid.val() & self.rx_beat.val().eop {
             self.regs.ev[7].next = 1.into();
         }
-        if self.rx_valid.val() {
+        if self.link.m_valid.val() {
             self.regs.ev[8].next = bit_cast::<16, 13>(self.rx_used.val());
         }
         if self.ingress.ev_malformed.val() {
@@ -983,7 +1009,7 @@ impl<
             & self.readresp.idle.val())
             & ((self.order.idle.val() & self.acks.idle.val()) & self.atomic.idle.val());
         self.quiet[2].next = ((self.xl_tx.idle.val() & self.txdma.idle.val())
-            & self.egress.idle.val())
+            & (self.egress.idle.val() & self.src_check.idle.val()))
             & self.ingress.idle.val();
         self.quiet[3].next = self.placement.idle.val() & self.sequencer.idle.val();
         self.idle.next = ((self.quiet[0].val() & self.quiet[1].val())

@@ -55,6 +55,8 @@ pub fn blocks() -> Vec<Entry> {
     block!(b, "txdma", txdma::TxDma512::default());
     block!(b, "egress", egress::Egress512::default());
     block!(b, "done_split", glue::DoneSplit::default());
+    block!(b, "src_check", glue::SrcCheck::<8>::default());
+    block!(b, "link_gate", glue::LinkGate::default());
     block!(b, "ingress", ingress::Ingress100g::default());
     block!(b, "placement", placement::Placement100g::new(0xA8));
     block!(b, "sequencer", sequencer::Sim100g::default());

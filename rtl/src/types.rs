@@ -272,7 +272,8 @@ pub mod ctl {
 packed_struct! {
     /// A QP must go to ERR. `kind`: 0 requester error (already completed with its own status), 1 responder
     /// error (QP_REQ_ERR event), 2 responder access error (QP_ACCESS_ERR event), 3 host fault while reading
-    /// send payload (status LOC_PROT for the oldest WQE), 4 CQ overflow, 5 host fault in a READ response.
+    /// send payload (status LOC_PROT for the oldest WQE), 4 CQ overflow, 5 host fault in a READ response,
+    /// 6 send ring that can't be read (status LOC_PROT, QP_FATAL event).
     pub struct QpErr {
         pub qp: Bits<12>,
         pub kind: Bits<3>,

@@ -326,7 +326,7 @@ fn run(receive: bool, hard: bool, seed: u64, logs: &[u64]) {
         }
         if u.flt_valid.val() && u.flt_ready.next {
             let d = u.flt_data.val();
-            assert_eq!(d.kind.to_u64(), if receive { 1 } else { 3 });
+            assert_eq!(d.kind.to_u64(), if receive { 1 } else { 6 });
             loop {
                 let (q, maybe) = expect_flt.pop_front().expect("fault without a cause");
                 if q == d.qp.to_u64() as usize {

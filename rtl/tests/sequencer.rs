@@ -674,7 +674,7 @@ fn values_and_query() {
 fn failed_qps() {
     let mut b = Bench::new(7, 0.7);
     let (pd, cq) = ready(&mut b);
-    for kind in 0..6u64 {
+    for kind in 0..7u64 {
         for state in [0, 1, 2, 3, 4, 6] {
             let qpn = b.qp(1, pd, cq, cq).unwrap();
             let i = qpn % 16;
@@ -690,7 +690,7 @@ fn failed_qps() {
             } else {
                 qp_cfg::state.put(&mut cfg, 6);
                 assert_eq!(b.cfg[i as usize], cfg);
-                let status = if kind == 3 { 4 } else { 0 };
+                let status = if kind == 3 || kind == 6 { 4 } else { 0 };
                 let mut want = vec![Did::Cfg(i as usize)];
                 let flush = |k: usize, s: u64| move |x: &Did| matches!(x, Did::Ctl(b, ctl::FLUSH, q, _, t) if *b == k && *q == i && *t == s);
                 assert_eq!(d.iter().filter(|x| flush(RQR, status)(x)).count(), 1);
@@ -698,7 +698,7 @@ fn failed_qps() {
                 let e = match kind {
                     1 => Some(event::QP_REQ_ERR),
                     2 => Some(event::QP_ACCESS_ERR),
-                    5 => Some(event::QP_FATAL),
+                    5 | 6 => Some(event::QP_FATAL),
                     _ => None,
                 };
                 want.extend(e.map(|e| Did::Event(1, e as u64, qpn)));
@@ -854,6 +854,19 @@ fn diff_life() {
     go(&mut b, qpn, 3, 1);
     let key = b.mr(1, pd, 0x12345, 99, 13, 0x40, 15).unwrap();
     b.simple(1, op::QUERY_QP, qpn).unwrap();
+    b.link = Some(true);
+    b.settle();
+    b.busy = true;
+    go(
+        &mut b,
+        qpn,
+        4,
+        metaroce_protocol::qp::attr::STATE | metaroce_protocol::qp::attr::EN_SQD_ASYNC_NOTIFY,
+    );
+    b.settle();
+    b.busy = false;
+    b.freed = Some(qpn % 16);
+    b.settle();
     b.errs.push_back((qpn % 16, 2));
     b.settle();
     let c = b.rereg_block(key, pd, 0x7000, 1 << 20, 12, 0x80, 5);

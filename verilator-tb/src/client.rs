@@ -457,6 +457,12 @@ impl Client {
         start.elapsed()
     }
 
+    /// Card time for the client's clocks, ns.
+    pub fn set_time(&self, ns: u64) {
+        self.arena
+            .u64(arena::CARD_TIME)
+            .store(ns, Ordering::Release);
+    }
     pub fn set_sleeping(&self, v: bool) {
         self.arena
             .u32(arena::SLEEPING)

@@ -60,6 +60,11 @@ pub struct HostPortStats {
     /// First bit of the first, last bit of the last received frame that carries work (has a stamp).
     pub first_frame_ps: u64,
     pub last_frame_ps: u64,
+    /// Such frames that are UD datagrams, and the bytes of GRH area that are written with them: the IP header.
+    pub datagrams: u64,
+    pub grh_bytes: u64,
+    /// Bytes that a full packet of the run takes on the wire beside its payload.
+    pub overhead: u64,
     /// Time between the first and the last payload write in which the cards had nothing to do.
     pub quiet_ps: u64,
     /// Most reads in flight.

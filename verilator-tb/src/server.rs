@@ -9,7 +9,7 @@ use crate::{
     door::{Door, Hello},
     fabric::{Fabric, FabricStats},
     hostport::HostPortStats,
-    node::Node,
+    node::{MmioWrite, Node},
     sim::{admin_command, CardId, Sim, SimConfig},
 };
 use anyhow::Context;
@@ -43,6 +43,8 @@ pub struct ServerConfig {
     pub trace: Option<PathBuf>,
     /// Use process_vm_* where the kernel allows it.
     pub direct_dma: bool,
+    /// The programs' clocks show card time: give them a moment to see what the card did before it goes on.
+    pub card_time: bool,
     /// File for what happens (clients that come, leave, are refused); None = stderr.
     pub log: Option<PathBuf>,
 }
@@ -110,6 +112,18 @@ impl Control {
     pub fn clients(&self) -> usize {
         self.shared.clients.load(Ordering::SeqCst)
     }
+    /// Takes a card's link up or down; false = there is no such card. It happens between two slices.
+    pub fn link(&self, card: usize, up: bool) -> bool {
+        let slot = self.shared.slots.get(card);
+        if let Some(s) = slot {
+            s.lock().expect("no panics while locked").link = Some(up);
+        }
+        slot.is_some()
+    }
+    /// Frames that have been on the wire.
+    pub fn frames(&self) -> u64 {
+        self.shared.frames.load(Ordering::Relaxed)
+    }
     /// Card time, ns.
     pub fn now_ns(&self) -> u64 {
         self.shared.target_ps.load(Ordering::SeqCst) / 1000
@@ -153,14 +167,18 @@ struct Shared {
     /// The leader has seen that; all threads leave after the same slice.
     ending: AtomicBool,
     clients: AtomicUsize,
+    frames: AtomicU64,
     /// Start and end of the coming slice, card time. The start lies behind the end of the last one after a sleep.
     base_ps: AtomicU64,
     target_ps: AtomicU64,
+    /// Silence so far that a program ended: card time that its clock does not show.
+    waited_ps: AtomicU64,
     barrier: SpinBarrier,
     slots: Vec<Mutex<Slot>>,
     ids: Vec<CardId>,
     hw: &'static Config,
     direct: bool,
+    card_time: bool,
     log: Option<Mutex<File>>,
     /// A wish to start or end a capture.
     capture: Mutex<Option<Option<PathBuf>>>,
@@ -186,9 +204,13 @@ struct Slot {
     out: Vec<crate::fabric::Frame>,
     inbox: Vec<(u64, crate::fabric::Frame)>,
     idle: bool,
+    /// When the card had nothing left to do in this slice.
+    done_ps: u64,
     next_event: Option<u64>,
     now_ps: u64,
     fds: Vec<RawFd>,
+    /// A wish to write LINK.
+    link: Option<bool>,
     want_report: bool,
     report: Option<CardReport>,
 }
@@ -243,6 +265,7 @@ pub fn serve(cfg: &ServerConfig, ready: impl FnOnce(Control)) -> anyhow::Result<
         stop: AtomicBool::new(false),
         ending: AtomicBool::new(false),
         clients: AtomicUsize::new(0),
+        frames: AtomicU64::new(0),
         base_ps: AtomicU64::new(0),
         target_ps: AtomicU64::new(sim.now_ps()),
         barrier: SpinBarrier {
@@ -254,6 +277,8 @@ pub fn serve(cfg: &ServerConfig, ready: impl FnOnce(Control)) -> anyhow::Result<
         ids: sim.ids.clone(),
         hw: sim.hw,
         direct: cfg.direct_dma,
+        card_time: cfg.card_time,
+        waited_ps: AtomicU64::new(0),
         log: match &cfg.log {
             Some(p) => Some(Mutex::new(File::create(p).with_context(|| {
                 format!("can't write {} (is the disk full?)", p.display())
@@ -361,9 +386,13 @@ fn clients(node: &mut Node) -> &mut ClientMemory {
 
 /// Serves this card's clients and runs it up to `target`.
 fn slice(k: usize, node: &mut Node, shared: &Shared, target: u64) {
-    let (joining, inbox) = {
+    let (joining, inbox, link) = {
         let mut s = shared.slots[k].lock().expect("no panics while locked");
-        (std::mem::take(&mut s.joining), std::mem::take(&mut s.inbox))
+        (
+            std::mem::take(&mut s.joining),
+            std::mem::take(&mut s.inbox),
+            s.link.take(),
+        )
     };
     // All cards were silent up to here; what the host wants now happens now.
     node.skip_to(shared.base_ps.load(Ordering::Acquire));
@@ -372,6 +401,14 @@ fn slice(k: usize, node: &mut Node, shared: &Shared, target: u64) {
     }
     for (fd, pid, h) in joining {
         join(node, shared, fd, pid, h);
+    }
+    if let Some(up) = link {
+        let w = MmioWrite::u32(metaroce_hdl_spec::regs::admin::LINK, up as u32);
+        node.mmio.push_back(w);
+        shared.log(format_args!(
+            "link of card {k}: {}",
+            if up { "up" } else { "down" }
+        ));
     }
     serve_clients(node, shared);
     let doorbells = |node: &mut Node| {
@@ -384,15 +421,23 @@ fn slice(k: usize, node: &mut Node, shared: &Shared, target: u64) {
         any
     };
     doorbells(node);
+    let waited = shared.waited_ps.load(Ordering::Acquire);
+    let written = node.host.stats.writes;
+    let mut done_ps = None;
     while node.now_ps < target {
         if node.idle() && node.next_event_ps().is_none_or(|t| t > target) {
             // Silence inside the slice costs nothing; the host still gets its turn in the next one.
+            done_ps = Some(node.now_ps);
             node.skip_to(target);
             node.step();
             break;
         }
         for _ in 0..16 {
             node.step();
+        }
+        let ns = node.now_ps.saturating_sub(waited) / 1000;
+        for c in clients(node).clients.values() {
+            c.set_time(ns);
         }
         doorbells(node);
     }
@@ -405,6 +450,9 @@ fn slice(k: usize, node: &mut Node, shared: &Shared, target: u64) {
         } else {
             c.flush();
         }
+    }
+    if shared.card_time && node.host.stats.writes != written {
+        patience(|| doorbells(node));
     }
     let mut idle = node.idle() && clients(node).clients.values().all(|c| !c.busy());
     if idle {
@@ -429,11 +477,20 @@ fn slice(k: usize, node: &mut Node, shared: &Shared, target: u64) {
     let mut s = shared.slots[k].lock().expect("no panics while locked");
     s.out.append(&mut node.sent);
     s.idle = idle;
+    s.done_ps = done_ps.unwrap_or(node.now_ps);
     s.next_event = node.next_event_ps();
     s.now_ps = node.now_ps;
     s.fds = fds;
     if made.is_some() {
         s.report = made;
+    }
+}
+
+/// A program answers in no time of its own clock: the simulation waits up to 200 us of wall time for its doorbell.
+fn patience(mut doorbell: impl FnMut() -> bool) {
+    let begun = Instant::now();
+    while !doorbell() && begun.elapsed() < Duration::from_micros(200) {
+        thread::sleep(Duration::from_micros(10));
     }
 }
 
@@ -587,6 +644,9 @@ impl Leader {
             .flat_map(|(p, s)| s.out.drain(..).map(move |f| (p, f)).collect::<Vec<_>>())
             .collect();
         let quiet = sent.is_empty();
+        shared
+            .frames
+            .fetch_add(sent.len() as u64, Ordering::Relaxed);
         for d in self.fabric.pass(sent) {
             slots[d.port].inbox.push((d.at_ps, d.frame));
         }
@@ -595,11 +655,19 @@ impl Leader {
         if quiet && slots.iter().all(|s| s.idle && s.inbox.is_empty()) {
             let next = slots.iter().filter_map(|s| s.next_event).min();
             let fds: Vec<RawFd> = slots.iter().flat_map(|s| s.fds.iter().copied()).collect();
+            let done = slots.iter().map(|s| s.done_ps).max().unwrap_or(now);
             drop(slots);
-            let slept = self.sleep(shared, &fds, next.map(|t| t.saturating_sub(now) / 1000));
+            let (slept, woken) =
+                self.sleep(shared, &fds, next.map(|t| t.saturating_sub(now) / 1000));
             base = now + slept.as_nanos() as u64 * 1000;
             if let Some(t) = next {
                 base = base.min(t.max(now));
+            }
+            // A timer that runs is the card's own time; else it waited for a program.
+            if woken || next.is_none() {
+                shared
+                    .waited_ps
+                    .fetch_add(base - done.min(base), Ordering::AcqRel);
             }
         } else {
             drop(slots);
@@ -641,8 +709,8 @@ impl Leader {
             .store(shared.stop.load(Ordering::Acquire), Ordering::Release);
     }
 
-    /// Sleeps until a client or a timer (in `ns`) wants something, at most 100 ms.
-    fn sleep(&mut self, shared: &Shared, fds: &[RawFd], ns: Option<u64>) -> Duration {
+    /// Sleeps until a client or a timer (in `ns`) wants something, at most 100 ms. Returns how long, and whether a client did.
+    fn sleep(&mut self, shared: &Shared, fds: &[RawFd], ns: Option<u64>) -> (Duration, bool) {
         let begun = Instant::now();
         let mut p: Vec<libc::pollfd> = fds
             .iter()
@@ -659,9 +727,10 @@ impl Leader {
             tv_sec: 0,
             tv_nsec: ns as i64,
         };
+        let mut woken = false;
         if !shared.stop.load(Ordering::Acquire) {
             // SAFETY: the array and the time outlive the call; no signal mask.
-            unsafe {
+            let n = unsafe {
                 libc::ppoll(
                     p.as_mut_ptr(),
                     p.len() as libc::nfds_t,
@@ -669,8 +738,9 @@ impl Leader {
                     std::ptr::null(),
                 )
             };
+            woken = n > 0;
         }
-        begun.elapsed()
+        (begun.elapsed(), woken)
     }
 }
 

@@ -64,8 +64,7 @@ fn goals() -> Vec<(&'static str, &'static str, Vec<(String, &'static str)>)> {
     });
     let events = cqe::event::TABLE.iter().map(|c| {
         let why = match c.name {
-            "COMM_EST" | "SQ_DRAINED" => "not made by the card",
-            "PORT_ACTIVE" | "PORT_ERR" => "not made by the card when LINK is written",
+            "COMM_EST" => "not made by the card",
             "SRQ_LIMIT" | "LAST_WQE" => "no SRQ in this card",
             _ => "",
         };

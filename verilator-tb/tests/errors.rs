@@ -582,13 +582,15 @@ fn memory_holes() {
     hole(&mut p, 0, a, 64);
     let wr = p.rdma(0, op::WRITE, 0, 0, 8);
     p.post(0, q, &wr);
-    // The card cannot read what it would complete: the QP is in ERR, and that is all.
+    // The card cannot read what it would complete: the QP is in ERR, and its process hears of it.
+    assert_eq!(event(&mut p, 0), (3, p.ends[0].qps[q].qpn), "QP_FATAL");
     p.run(5000);
     assert_eq!(
         (p.state(0, q), p.poll(0)),
         (ERR, None),
         "send ring not there"
     );
+    assert_eq!(p.ends[0].host.poll_event(&mut p.sim), None, "told once");
     // The receive ring.
     let q = p.add(&c, 4, 4);
     let a = p.ends[0].qps[q].rq;

@@ -161,6 +161,131 @@ fn frames() {
     cover::finish("foreign", &mut p);
 }
 
+/// PSNs and send queue head of QP 0 of end `e`, as the card says.
+fn numbers(p: &mut Pair, e: usize) -> Vec<u8> {
+    let end = &mut p.ends[e];
+    let qpn = end.qps[0].qpn;
+    let r = end
+        .host
+        .command(
+            &mut p.sim,
+            metaroce_hdl_spec::cmd::op::QUERY_QP,
+            qpn,
+            |_| {},
+        )
+        .expect("QUERY_QP");
+    r[..32].to_vec()
+}
+
+/// From a third address, with all else right (QPN, PSN, key): nothing of the QP moves, neither as responder nor as requester,
+/// and no memory. The peer may change its source port.
+#[test]
+fn a_third_address() {
+    let (mut p, kept) = pair();
+    let data: Vec<u8> = (0..64).collect();
+    p.fill(0, 0, &data);
+    let wr = p.rdma(0, op::WRITE, 0, 0, 64);
+    p.post(0, 0, &wr);
+    assert_eq!(take(&mut p, 0, 1)[0].1, 0);
+    p.run(1000);
+    let sent: Vec<_> = kept.lock().expect("kept").clone();
+    let parse = |f: &[u8]| {
+        let v = View::new_checked(f).expect("frame");
+        (FrameRepr::parse(&v), v.payload().to_vec())
+    };
+    let (write, payload) = parse(&sent.iter().find(|f| f.0 == 0).expect("a WRITE").1);
+    let (ack, _) = parse(&sent.iter().find(|f| f.0 == 1).expect("an ACK").1);
+    let mark = vec![0xEE; 4096];
+    p.fill(1, 0, &mark);
+    p.fill(0, 4096, &mark);
+
+    // Requests to the responder.
+    let next = |op: Opcode| {
+        let mut r = write;
+        r.packet.opcode = op;
+        r.packet.psn = write.packet.psn.add(1);
+        r
+    };
+    let mut send = next(Opcode::RC_SEND_ONLY);
+    send.packet.ext.reth = None;
+    let mut requests = vec![
+        emit(&next(Opcode::RC_WRITE_ONLY), &payload),
+        emit(&next(Opcode::RC_READ_REQUEST), &[]),
+        emit(&send, &payload),
+        // known already: would be acknowledged again
+        emit(&write, &payload),
+    ];
+    for f in &mut requests {
+        *f = from_elsewhere(f);
+    }
+    // A peer with an outstanding READ and a WRITE whose answers never come.
+    p.sim.fabric.drop_if = Some(Box::new(|_, _| true));
+    let wr = p.rdma(0, op::WRITE, 0, 0, 64);
+    p.post(0, 0, &wr);
+    let wr = p.rdma(0, op::READ, 4096, 0, 64);
+    p.post(0, 0, &wr);
+    p.run(3000);
+    let qpn = p.ends[0].qps[0].qpn;
+    let answer = |op: Opcode, psn: u32, syndrome: u8| {
+        let mut r = ack;
+        r.packet = PacketRepr::new(op, qpn, write.packet.psn.add(psn));
+        r.packet.ext.aeth = Some(Aeth {
+            syndrome: metaroce_protocol::Syndrome::from_byte(syndrome),
+            msn: metaroce_protocol::Msn::new(2),
+        });
+        r
+    };
+    let good = emit(&answer(Opcode::RC_ACK, 1, 0x1F), &[]);
+    let answers = [
+        from_elsewhere(&good),
+        // sequence, access and RNR NAK
+        from_elsewhere(&emit(&answer(Opcode::RC_ACK, 1, 0x60), &[])),
+        from_elsewhere(&emit(&answer(Opcode::RC_ACK, 1, 0x62), &[])),
+        from_elsewhere(&emit(&answer(Opcode::RC_ACK, 1, 0x21), &[])),
+        from_elsewhere(&emit(&answer(Opcode::RC_READ_RESP_ONLY, 2, 0x1F), &[7; 64])),
+    ];
+    for (to, frames) in [(1, &requests[..]), (0, &answers)] {
+        for (k, f) in frames.iter().enumerate() {
+            let what = format!("frame {k} to card {to}");
+            let (before, counts) = (numbers(&mut p, to), p.sim.nodes[to].counters());
+            let sent = p.sim.nodes[to].counter(Ctr::tx_acks);
+            inject(&mut p, to, f.clone());
+            assert_eq!(numbers(&mut p, to), before, "{what}");
+            for (a, b) in counts.iter().zip(p.sim.nodes[to].counters()) {
+                let other = ["rx_frames", "rx_bytes", "rx_drop_qp", "cmds"].contains(&a.0)
+                    || a.0.starts_with("host_");
+                let grew = b.1 - a.1;
+                assert!(other || grew == 0, "{what}: {} grew by {grew}", a.0);
+                assert!(a.0 != "rx_drop_qp" || grew == 1, "{what}: {grew} drops");
+            }
+            assert_eq!(
+                p.sim.nodes[to].counter(Ctr::tx_acks),
+                sent,
+                "{what}: an answer"
+            );
+            assert_eq!((p.poll(0), p.poll(1)), (None, None), "{what}");
+        }
+    }
+    assert!(p.read(1, 0, 4096) == mark && p.read(0, 4096, 4096) == mark);
+    // The peer's own ACK counts, from another source port, too.
+    let (mut r, _) = parse(&good);
+    r.udp.src_port ^= 0x155;
+    inject(&mut p, 0, emit(&r, &[]));
+    assert_eq!(take(&mut p, 0, 1)[0].1, 0);
+    cover::finish("foreign", &mut p);
+}
+
+/// The same frame, sent by 10.0.0.99.
+fn from_elsewhere(frame: &[u8]) -> Vec<u8> {
+    let v = View::new_checked(frame).expect("frame");
+    let mut r = FrameRepr::parse(&v);
+    let IpRepr::V4(ip) = &mut r.ip else {
+        panic!("IPv4 is what the pair speaks")
+    };
+    ip.src[3] = 99;
+    emit(&r, v.payload())
+}
+
 /// A READ response that is shorter than what was asked for.
 #[test]
 fn bad_response() {
@@ -212,7 +337,7 @@ fn doorbells_and_link() {
     let e = &p.ends[0];
     e.host.ring_sq(&mut p.sim, &e.qps[0]);
     assert_eq!(take(&mut p, 0, 1)[0].1, 0);
-    // The host reads the link's state; the card makes no PORT event of a change.
+    // The host reads the link's state back; what a change does is in `events`.
     for up in [0, 1] {
         let w = MmioWrite::u32(regs::admin::LINK, up);
         p.sim.nodes[0].mmio.push_back(w);

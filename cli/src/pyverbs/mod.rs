@@ -4,6 +4,7 @@
 mod parse;
 mod skips;
 
+use crate::output::say;
 use crate::{report, session::Session, SimArgs};
 use anyhow::{bail, Context, Result};
 use parse::{Outcome, Run, Test};
@@ -199,7 +200,7 @@ pub fn run(a: &SimArgs, timeout: u64, given: Option<&Path>, tests: &[String]) ->
     };
     let s = Session::start(a)?;
     let prepared = unpack(&from, &s.dir.join("tests"))
-        .and_then(|()| surroundings(&s.dir.join("around"), a.seed))
+        .and_then(|()| surroundings(&s.dir.join("around"), a.seed()))
         .and_then(|()| run_python(&s, &names, timeout));
     let signal = s.signal();
     let (rep, dir) = s.finish()?;
@@ -223,7 +224,7 @@ pub fn run(a: &SimArgs, timeout: u64, given: Option<&Path>, tests: &[String]) ->
     );
     print(&judged, &skips);
     kept?;
-    println!("  results: {}", dir.display());
+    say!("  results: {}", dir.display());
     Ok(match status.as_deref() {
         Some("timeout") if signal.is_some() => 128 + signal.unwrap_or_default(),
         Some("timeout") => 124,
@@ -260,7 +261,7 @@ fn run_python(s: &Session, names: &[String], timeout: u64) -> Result<(Option<Str
     let copy = s.dir.join("pyverbs.out");
     let shown = std::thread::spawn(move || tee(pipe, &copy));
     let mut children = [child];
-    let st = s.wait_all(&mut children, Some(Duration::from_secs(timeout)))?;
+    let st = s.wait_all(&mut children, Some(Duration::from_secs(timeout)), None)?;
     // Processes that a test left behind hold the pipe.
     if st.is_none() {
         crate::session::end_descendants();
@@ -348,25 +349,34 @@ fn print(judged: &[Judged], skips: &Skips) {
         all.count(t);
     }
     let line = |name: &str, t: &Totals| {
-        println!(
+        say!(
             "  {name:<24}{:>8}{:>8}{:>8}{:>9}{:>17}",
-            t.passed, t.failed, t.error, t.skipped, t.unexpected_skip
+            t.passed,
+            t.failed,
+            t.error,
+            t.skipped,
+            t.unexpected_skip
         )
     };
-    println!(
+    say!(
         "\n  {:<24}{:>8}{:>8}{:>8}{:>9}{:>17}",
-        "pyverbs", "passed", "failed", "error", "skipped", "unexpected skip"
+        "pyverbs",
+        "passed",
+        "failed",
+        "error",
+        "skipped",
+        "unexpected skip"
     );
     modules.iter().for_each(|(m, t)| line(m, t));
     line("all", &all);
     for t in judged {
         match (t.outcome, &t.absent) {
-            (Outcome::Failed, _) => println!("  failed: {}", t.test),
-            (Outcome::Error, _) if t.why.is_empty() => println!("  error: {}", t.test),
-            (Outcome::Error, _) => println!("  error: {}: {}", t.test, t.why),
-            (Outcome::Skipped, None) => println!("  unexpected skip: {}: {}", t.test, t.why),
+            (Outcome::Failed, _) => say!("  failed: {}", t.test),
+            (Outcome::Error, _) if t.why.is_empty() => say!("  error: {}", t.test),
+            (Outcome::Error, _) => say!("  error: {}: {}", t.test, t.why),
+            (Outcome::Skipped, None) => say!("  unexpected skip: {}: {}", t.test, t.why),
             (Outcome::Passed, _) if skips.skips.iter().any(|s| s.test == t.test) => {
-                println!("  note: {} passed and is on the list of skips", t.test)
+                say!("  note: {} passed and is on the list of skips", t.test)
             }
             _ => {}
         }
@@ -376,7 +386,7 @@ fn print(judged: &[Judged], skips: &Skips) {
         *absent.entry(a).or_default() += 1;
     }
     for (a, n) in absent {
-        println!("  skipped {n:>3}: {}", skips.capabilities[a]);
+        say!("  skipped {n:>3}: {}", skips.capabilities[a]);
     }
 }
 

@@ -279,7 +279,8 @@ impl Ctx {
     }
 
     pub fn qp_slot(&self, qpn: u32) -> &AtomicPtr<Qp> {
-        &self.qps[qpn as usize & ((1 << self.caps.log_qp) - 1)]
+        // SAFETY: the table has a power of two of entries, at least one.
+        unsafe { self.qps.get_unchecked(qpn as usize & (self.qps.len() - 1)) }
     }
 
     /// Gives the program an asynchronous event.

@@ -32,6 +32,13 @@ impl<T> Spin<T> {
     /// Takes the lock for longer than a function: until [`Spin::release`].
     #[inline]
     pub fn hold(&self) {
+        if self.held.swap(true, Ordering::Acquire) {
+            self.wait();
+        }
+    }
+    #[cold]
+    #[inline(never)]
+    fn wait(&self) {
         let mut tries = 0u32;
         while self.held.swap(true, Ordering::Acquire) {
             while self.held.load(Ordering::Relaxed) {

@@ -1,6 +1,8 @@
 //! Unmodified verbs programs on a software card: the launch shim, the tree, the provider and the host interface as the
 //! programs use them. What is not installed is named and left out; `apt-get install ibverbs-utils perftest` adds it.
 mod fake;
+#[cfg(target_arch = "x86_64")]
+mod steps;
 
 use fake::Server;
 use metaroce::tree::{build_tree, CardInfo};
@@ -42,6 +44,16 @@ struct World {
 
 impl World {
     fn new(name: &str) -> World {
+        World::with(name, false)
+    }
+
+    /// With a card that never sleeps, so that no doorbell has to wake it.
+    #[cfg_attr(not(target_arch = "x86_64"), allow(dead_code))]
+    fn awake(name: &str) -> World {
+        World::with(name, true)
+    }
+
+    fn with(name: &str, awake: bool) -> World {
         let root = std::env::temp_dir().join(format!("mr-{name}-{}", std::process::id()));
         let cards = [0, 1].map(|i: u8| CardInfo {
             index: i as u32,
@@ -63,7 +75,7 @@ impl World {
             root.join("lib/shim.so"),
         )
         .unwrap();
-        let server = Some(Server::start(&root.join("cardd.sock")));
+        let server = Some(Server::with(&root.join("cardd.sock"), awake));
         World { root, server }
     }
 

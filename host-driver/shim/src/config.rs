@@ -108,6 +108,8 @@ unsafe extern "C" fn constructor() {
         );
         libc::setenv(variable.as_ptr(), value.as_ptr(), 0);
     }
+    #[cfg(target_arch = "x86_64")]
+    crate::clock::start();
 }
 
 /// One line on stderr, by the raw system call: `write` is one of our own hooks.

@@ -3,7 +3,7 @@
 //! libibverbs looks for devices in RDMA netlink first and uses sysfs only when netlink *fails*, opens
 //! `/dev/infiniband/uverbsN`, and creates a completion channel by writing a command to that device. None of
 //! this exists for a simulated card, and none of it may need root. So this library, set in `LD_PRELOAD` by
-//! `metaroce run|shell|env`, does four things and nothing else:
+//! `metaroce run|shell|env`, does five things and nothing else:
 //!
 //! | file | what |
 //! |---|---|
@@ -11,6 +11,7 @@
 //! | `netlink` | refuses RDMA netlink, so that libibverbs falls back to sysfs |
 //! | `channel` | answers the "create completion channel" command on our own uverbs descriptors |
 //! | `config` | sets `RDMAV_DRIVERS` and `METAROCE_SOCK` if they are unset |
+//! | `clock` | only with `METAROCE_CARD_TIME`: the program's clocks show card time |
 //!
 //! Without `METAROCE_ROOT` every call is passed on unchanged.
 //!
@@ -27,6 +28,8 @@
 extern crate std as _panic_runtime;
 
 mod channel;
+#[cfg(target_arch = "x86_64")]
+mod clock;
 mod config;
 mod files;
 mod netlink;

@@ -293,7 +293,7 @@ impl<const LQ: usize, const LS: usize, const A: usize> Fetch<LQ, LS, A> {
             flt_d: Default::default(),
             receive: Constant::new(receive),
             hi_nibble: Constant::new((base as u64 >> 4).into()),
-            kind: Constant::new((if receive { 1u64 } else { 3 }).into()),
+            kind: Constant::new((if receive { 1u64 } else { 6 }).into()),
             num_slots: Constant::new((1u64 << LS).into()),
             num_qps: Constant::new((1u64 << LQ).into()),
             ls: Constant::new((LS as u64).into()),

@@ -102,8 +102,10 @@ pub mod pred {
     pub const TO_ERR: u128 = 30;
     /// The QP was neither in RESET nor in ERR.
     pub const LIVE: u128 = 31;
-    /// LIVE, and the error makes an event.
+    /// The QP makes an event: LIVE and an error that does, or DRAIN and drained.
     pub const EVENT: u128 = 32;
+    /// Not an error: the QP is in SQD, and its program asked when it has drained.
+    pub const DRAIN: u128 = 33;
 }
 
 /// Source words that are not in work memory.
@@ -150,6 +152,8 @@ pub mod reg {
     pub const TYPE: u128 = 8;
     pub const OWNER: u128 = 9;
     pub const TAG: u128 = 10;
+    /// The QP's program asks when it has drained; no value.
+    pub const DRAIN: u128 = 11;
 }
 
 /// Kinds of objects.

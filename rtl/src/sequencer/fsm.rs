@@ -20,8 +20,8 @@ impl<
             assumed, gidx, fam6, status
         );
         dff_setup!(
-            self, clock, rid, qres, q_sq, q_rq, q_head, rnd, wide, cnt, last, obase, pc, u, x, y,
-            v, acc
+            self, clock, rid, qres, q_sq, q_rq, q_head, q_busy, link, link_new, rnd, wide, cnt,
+            last, obase, pc, u, x, y, v, acc
         );
         dff_setup!(
             self, clock, carry, low, high, low_c, high_c, yes, w_hi, w_lt, w_gt, w_own, w_tag, nn,
@@ -36,10 +36,12 @@ impl<
             p_err, p_flush
         );
         clock!(
-            self, clock, cmds, errs, kinds, mem, prog, rule, mrs, others, cfgs, avs, gids, units
+            self, clock, cmds, errs, drain, kinds, mem, prog, rule, mrs, others, cfgs, avs, gids,
+            units
         );
         self.cmds.rst.next = self.rst.val();
         self.errs.rst.next = self.rst.val();
+        self.drain.rst.next = self.rst.val();
         self.boot.next = self.st.q.val() == St::Boot;
 
         // the command at hand
@@ -94,6 +96,26 @@ impl<
         self.errs.m_ready.next = self.st.q.val() == St::Idle;
         self.eo.next = self.errs.m_data.val();
 
+        // QPs that may have drained
+        self.drain.clear.next = self.boot.val();
+        self.drain.at.next = self.oidx.q.val().get_bits::<LQ>(0);
+        self.drain.set.next = false;
+        self.drain.freed.next = self.sq_freed.val();
+        self.drain.freed_qp.next = bit_cast::<LQ, 12>(self.sq_freed_qp.val());
+        self.drain.m_ready.next = false;
+        self.drain.done.next = false;
+        self.draining.next = (self.kind_e.q.val() == 7) & (self.cur.q.val() == 4);
+        self.drained.next = self.draining.val() & !self.q_busy.q.val();
+        self.drain.forget.next = !self.draining.val() | self.drained.val();
+
+        // the link
+        if self.adm_valid.val() & (self.adm_addr.val() == self.k_link.val()) {
+            self.link.d.next = self.adm_data.val().get_bit(0);
+            if self.adm_data.val().get_bit(0) != self.link.q.val() {
+                self.link_new.d.next = true;
+            }
+        }
+
         // random numbers (xorshift)
         self.ra.next = self.rnd.q.val() ^ (self.rnd.q.val() << 13);
         self.rb.next = self.ra.val() ^ (self.ra.val() >> 7);
@@ -119,7 +141,8 @@ impl<
         self.om.next = self.o.val().mask;
         self.a.next = self.o.val().a;
         self.b.next = self.o.val().b;
-        self.live.next = (self.cur.q.val() != 0) & (self.cur.q.val() != 6);
+        self.live.next =
+            ((self.cur.q.val() != 0) & (self.cur.q.val() != 6)) & (self.kind_e.q.val() != 7);
         self.ps.next.mask = self.mask.q.val();
         self.ps.next.always = true;
         self.ps.next.mr = self.okind.q.val() == 0;
@@ -133,9 +156,11 @@ impl<
         self.ps.next.to_reset = self.nx.q.val() == 0;
         self.ps.next.to_err = (self.nx.q.val() == 6) & (self.cur.q.val() != 6);
         self.ps.next.live = self.live.val();
-        self.ps.next.event = self.live.val()
-            & ((self.kind_e.q.val() == 1)
-                | ((self.kind_e.q.val() == 2) | (self.kind_e.q.val() == 5)));
+        self.ps.next.event = (self.live.val()
+            & (((self.kind_e.q.val() == 1) | (self.kind_e.q.val() == 6))
+                | ((self.kind_e.q.val() == 2) | (self.kind_e.q.val() == 5))))
+            | self.drained.val();
+        self.ps.next.drain = self.draining.val();
         self.praw.next = self.ps.val().into();
         self.yes.d.next = self.praw.val().get_bit(self.o.val().cond.index());
 
@@ -345,6 +370,17 @@ impl<
                     self.oidx.d.next = bit_cast::<16, 12>(self.eo.val().qp);
                     self.pc.d.next = 32.into();
                     self.st.d.next = St::Fetch;
+                } else if self.errs.empty.val() & self.link_new.q.val() {
+                    self.link_new.d.next = false;
+                    self.owner.d.next = 0.into();
+                    self.st.d.next = St::Port;
+                } else if self.errs.empty.val() & self.drain.m_valid.val() {
+                    self.drain.m_ready.next = true;
+                    self.kind_e.d.next = 7.into();
+                    self.okind.d.next = 1.into();
+                    self.oidx.d.next = bit_cast::<16, LQ>(self.drain.m_qp.val());
+                    self.pc.d.next = 32.into();
+                    self.st.d.next = St::Fetch;
                 } else if self.errs.empty.val() & self.cmds.m_valid.val() {
                     self.cmds.m_ready.next = true;
                     self.kind_e.d.next = 0.into();
@@ -519,6 +555,7 @@ impl<
                         22 => self.st.d.next = St::Resp,
                         23 => {
                             self.p_err.d.next = self.live.val();
+                            self.drain.done.next = self.kind_e.q.val() == 7;
                             self.st.d.next = St::Idle;
                         }
                         24 => {
@@ -569,7 +606,8 @@ impl<
                         7 => self.cur.d.next = self.m.val().get_bits::<3>(0),
                         8 => self.typ.d.next = self.m.val().get_bits::<2>(0),
                         9 => self.owner.d.next = self.m.val().get_bits::<12>(0),
-                        _ => self.otag.d.next = self.m.val().get_bits::<16>(0),
+                        10 => self.otag.d.next = self.m.val().get_bits::<16>(0),
+                        _ => self.drain.set.next = true,
                     },
                     3 => {
                         self.st.d.next = St::Add;
@@ -674,6 +712,7 @@ impl<
                 if self.cp.q.val().get_bit(0) & self.rqr_ctl_ready.val() {
                     self.q_sq.d.next = self.rqr_psn.val();
                     self.q_head.d.next = self.rqr_idx.val();
+                    self.q_busy.d.next = self.rqr_busy.val();
                     self.cpv.next = self.cpv.val().replace_bit(0, false);
                 }
                 if self.cp.q.val().get_bit(1) & self.rsp_ctl_ready.val() {
@@ -750,6 +789,14 @@ impl<
             St::Event => {
                 if self.ev_ready.val() {
                     self.st.d.next = St::Fetch;
+                }
+            }
+            St::Port => {
+                if self.ev_ready.val() {
+                    self.owner.d.next = self.owner.q.val() + 1;
+                    if self.owner.q.val() == self.k_last.val() {
+                        self.st.d.next = St::Idle;
+                    }
                 }
             }
             St::Resp => {
@@ -842,7 +889,7 @@ impl<
         self.cl.next.psn = self.acc.q.val().get_bits::<24>(0);
         self.cl.next.status = 0.into();
         self.cs.next = self.cl.val();
-        if self.kind_e.q.val() == 3 {
+        if (self.kind_e.q.val() == 3) | (self.kind_e.q.val() == 6) {
             self.cs.next.status = 4.into();
         }
         self.rqr_ctl_valid.next = self.goctl.val() & self.cp.q.val().get_bit(0);
@@ -866,8 +913,19 @@ impl<
         if self.kind_e.q.val() == 2 {
             self.evd.next.kind = 5.into();
         }
+        if self.kind_e.q.val() == 7 {
+            self.evd.next.kind = 7.into();
+        }
+        if self.st.q.val() == St::Port {
+            // of port 1
+            self.evd.next.id = 1.into();
+            self.evd.next.kind = 9.into();
+            if self.link.q.val() {
+                self.evd.next.kind = 8.into();
+            }
+        }
         self.ev_data.next = self.evd.val();
-        self.ev_valid.next = self.st.q.val() == St::Event;
+        self.ev_valid.next = (self.st.q.val() == St::Event) | (self.st.q.val() == St::Port);
         self.hm.next.pasid = self.c.val().pasid;
         self.hm.next.addr = self.addr.q.val();
         self.hm.next.len = 64.into();
@@ -881,13 +939,16 @@ impl<
         self.ev_cmd.next = self.p_cmd.q.val();
         self.ev_cmd_refused.next = self.p_ref.q.val();
         self.ev_qp_error.next = self.p_err.q.val();
-        self.idle.next =
-            ((self.st.q.val() == St::Idle) & !self.cmds.m_valid.val()) & self.errs.empty.val();
+        self.idle.next = (((self.st.q.val() == St::Idle) & !self.cmds.m_valid.val())
+            & self.errs.empty.val())
+            & (self.drain.idle.val() & !self.link_new.q.val());
         if self.rst.val() {
             self.st.d.next = St::Boot;
             self.oidx.d.next = 0.into();
             self.wide.d.next = 0.into();
             self.kind_e.d.next = 0.into();
+            self.link.d.next = false;
+            self.link_new.d.next = false;
             self.rnd.d.next = self.k_rnd.val();
             self.p_cmd.d.next = false;
             self.p_ref.d.next = false;

@@ -15,6 +15,7 @@
 
 pub mod asm;
 mod defaults;
+mod drain;
 mod errq;
 mod fsm;
 mod kinds;
@@ -28,6 +29,7 @@ use crate::packed_struct;
 use crate::prims::{Fifo, SdpRam, SdpRam2R};
 use crate::types::*;
 use asm::{Uop, LOG_PROG, UOP_BITS};
+use drain::Drain;
 use errq::ErrQueue;
 use kinds::Kinds;
 use metaroce_hdl_spec::regs;
@@ -83,6 +85,7 @@ packed_struct! {
         pub to_err: bool,
         pub live: bool,
         pub event: bool,
+        pub drain: bool,
     }
 }
 
@@ -127,6 +130,7 @@ pub enum St {
     Found2,
     Found3,
     Event,
+    Port,
     Resp,
     Wr,
 }
@@ -138,6 +142,8 @@ pub enum St {
 /// * `cmddb`: command doorbells; the block is read with tag 0xE0 (two reads when it crosses 4 KiB) and answered by one 64-byte write. A block that
 ///   is not 64-byte aligned or can't be read counts as refused and has no answer.
 /// * `err`: QPs that must go to ERR; always taken within a few cycles.
+/// * A write of LINK that changes it becomes PORT_ACTIVE or PORT_ERR of every PASID (those without an event queue drop it).
+/// * SQ_DRAINED: see [`Drain`]; whether the send queue has drained is `rqr_busy` of a QUERY.
 /// * Table writes go to every copy of a table at once; `rst` clears all entries.
 /// * QPN = tag << LQ | index with a random tag, index 0 and 1 unused, the tag never all ones. Key = index << 8 | random variant, index 0 unused.
 ///   Seeded by the SEED register, mixed with `now` at each command.
@@ -200,6 +206,10 @@ pub struct Sequencer<
     pub rqr_ctl_ready: Signal<In, bool>,
     pub rqr_psn: Signal<In, Bits<24>>,
     pub rqr_idx: Signal<In, Bits<16>>,
+    pub rqr_busy: Signal<In, bool>,
+    /// The requester freed send units of that QP.
+    pub sq_freed: Signal<In, bool>,
+    pub sq_freed_qp: Signal<In, Bits<12>>,
     pub rsp_ctl_valid: Signal<Out, bool>,
     pub rsp_ctl_data: Signal<Out, QpCtl>,
     pub rsp_ctl_ready: Signal<In, bool>,
@@ -235,6 +245,7 @@ pub struct Sequencer<
 
     cmds: Fifo<CmdDb, LS>,
     errs: ErrQueue<LQ>,
+    drain: Drain<LQ>,
     kinds: Kinds<LQ, LM, LC, LP, LS>,
     special: Special,
     mem: SdpRam2R<Bits<32>, 6>,
@@ -271,6 +282,10 @@ pub struct Sequencer<
     q_sq: DFF<Bits<24>>,
     q_rq: DFF<Bits<24>>,
     q_head: DFF<Bits<16>>,
+    q_busy: DFF<bool>,
+    /// Link, and that its change is still to be told.
+    link: DFF<bool>,
+    link_new: DFF<bool>,
     rnd: DFF<Bits<64>>,
     /// Command, table entries on their way to and from work memory, and response.
     wide: DFF<Bits<512>>,
@@ -332,6 +347,9 @@ pub struct Sequencer<
     p_flush: DFF<bool>,
 
     k_seed: Constant<Bits<12>>,
+    k_link: Constant<Bits<12>>,
+    /// Highest PASID.
+    k_last: Constant<Bits<12>>,
     k_rnd: Constant<Bits<64>>,
     k_w: Constant<Bits<16>>,
     k_beats: Constant<Bits<6>>,
@@ -380,7 +398,9 @@ pub struct Sequencer<
     asum: Signal<Local, Bits<9>>,
     delta: Signal<Local, Bits<16>>,
     ps: Signal<Local, Preds>,
-    praw: Signal<Local, Bits<33>>,
+    praw: Signal<Local, Bits<34>>,
+    draining: Signal<Local, bool>,
+    drained: Signal<Local, bool>,
     live: Signal<Local, bool>,
     ob: Signal<Local, Obj>,
     ow: Signal<Local, Obj>,

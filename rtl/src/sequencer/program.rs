@@ -441,6 +441,10 @@ fn modify_qp(p: &mut Asm, max_rd: u128) {
     p.when(pred::KICK, |p| {
         p.do_(op::CTL, ctl::KICK as u128, blk::RQR, 0)
     });
+    // legal from RTS to SQD alone
+    p.when(bit(attr::EN_SQD_ASYNC_NOTIFY), |p| {
+        p.set(reg::DRAIN, special(sp::ZERO), f::port)
+    });
     p.when(pred::TO_RESET, |p| {
         fence(p);
         reset_blocks(p);
@@ -489,6 +493,9 @@ fn other_qp(p: &mut Asm) {
         }
         p.store(tab::CFG, E);
         p.do_(op::CTL, ctl::FLUSH as u128, blk::RQR | blk::RSP, 0);
+    });
+    p.when(pred::DRAIN, |p| {
+        p.do_(op::CTL, ctl::QUERY as u128, blk::RQR, 0)
     });
     p.when(pred::EVENT, |p| p.do_(op::EVENT, 0, 0, 0));
     p.do_(op::END, 0, 0, 0);

@@ -11,7 +11,7 @@ use rust_hdl::prelude::*;
 /// * `LQ` log2 of QPs, `LS` log2 of slots a QP, `A` = `LQ + LS`.
 /// * `slot_raddr` is {qp, index mod 2^LS}; units below `avail` are valid. `ready` comes once after every completed read.
 /// * `stamp`: when the newest doorbell of a QP was taken.
-/// * A refused read reports `flt` (kind 3) once; that ring stops until RESET.
+/// * A refused read reports `flt` (kind 6) once; that ring stops until RESET.
 #[derive(LogicBlock)]
 pub struct SqFetch<const LQ: usize, const LS: usize, const A: usize> {
     pub clock: Signal<In, Clock>,

@@ -3,6 +3,7 @@
 
 mod change;
 pub mod cmds;
+mod told;
 
 use metaroce_hdl_spec::cmd;
 use metaroce_rtl::diff::Rng;
@@ -80,6 +81,11 @@ pub struct Bench {
     /// Blocks hold their orders while set.
     pub stall: bool,
     pub rqr: (u64, u64),
+    /// The requester has something on its way.
+    pub busy: bool,
+    /// QP whose send units are freed in the next cycle; LINK, if it is written then.
+    pub freed: Option<u64>,
+    pub link: Option<bool>,
     pub rsp: u64,
     fills: VecDeque<(u64, CtlFill)>,
     tokens: [Vec<u64>; 2],
@@ -124,6 +130,9 @@ macro_rules! all_inputs {
             rqr_ctl_ready,
             rqr_psn,
             rqr_idx,
+            rqr_busy,
+            sq_freed,
+            sq_freed_qp,
             rsp_ctl_ready,
             rsp_psn,
             rdr_ctl_ready,
@@ -168,6 +177,9 @@ impl Bench {
             seed: None,
             stall: false,
             rqr: (0x123456, 0x789A),
+            busy: false,
+            freed: None,
+            link: None,
             rsp: 0xABCDEF,
             fills: VecDeque::new(),
             tokens: [vec![], vec![]],
@@ -208,6 +220,11 @@ impl Bench {
         u.adm_valid.next = self.seed.is_some();
         u.adm_addr.next = (metaroce_hdl_spec::regs::admin::SEED as u64).into();
         u.adm_data.next = (self.seed.take().unwrap_or(0) & 0xFFFF_FFFF).into();
+        if let Some(up) = self.link.take() {
+            u.adm_valid.next = true;
+            u.adm_addr.next = (metaroce_hdl_spec::regs::admin::LINK as u64).into();
+            u.adm_data.next = (up as u64).into();
+        }
         let db = self.dbs.front().copied();
         u.cmddb_valid.next = db.is_some();
         let (pasid, addr) = db.unwrap_or_default();
@@ -263,6 +280,9 @@ impl Bench {
         let good = |b: bool, v: u64| if b { v } else { 0x5A5A };
         u.rqr_psn.next = good(u.rqr_ctl_ready.next, self.rqr.0).into();
         u.rqr_idx.next = good(u.rqr_ctl_ready.next, self.rqr.1).into();
+        u.rqr_busy.next = self.busy && u.rqr_ctl_ready.next;
+        u.sq_freed.next = self.freed.is_some();
+        u.sq_freed_qp.next = self.freed.take().unwrap_or(1).into();
         u.rsp_psn.next = good(u.rsp_ctl_ready.next, self.rsp).into();
         assert!(simulate(u, 300));
         if let Some(trace) = &mut self.trace {

@@ -118,6 +118,11 @@ impl Arena {
         unsafe { &*(self.base.add(offset as usize) as *const AtomicU32) }
     }
 
+    /// Shows the launch shim where card time is, if there is a shim that wants to know (`--card-time`).
+    pub fn show_clock(&self) {
+        card_clock(self.word(at::CARD_TIME), self.word(at::DB_HEAD));
+    }
+
     pub fn dead(&self) -> bool {
         self.half(at::DEAD).load(Ordering::Relaxed) != 0
     }
@@ -126,20 +131,23 @@ impl Arena {
     }
 
     /// Queues a doorbell write. False = the ring is full.
+    #[inline(always)]
     pub fn push(&self, bar_offset: u64, value: u64) -> bool {
         let head = self.word(at::DB_HEAD);
         let mut p = head.load(Ordering::Relaxed);
         loop {
-            let entry = at::DB_RING + (p % at::DB_ENTRIES) * at::DB_ENTRY_BYTES;
-            let seq = self.word(entry).load(Ordering::Acquire);
+            let at = at::DB_RING + (p % at::DB_ENTRIES) * at::DB_ENTRY_BYTES;
+            // SAFETY: the four words at the beginning of an entry of the ring.
+            let entry = unsafe { &*(self.base.add(at as usize) as *const [AtomicU64; 4]) };
+            let seq = entry[0].load(Ordering::Acquire);
             if seq == p {
                 match head.compare_exchange_weak(p, p + 1, Ordering::Relaxed, Ordering::Relaxed) {
                     Ok(_) => {
-                        self.word(entry + 8).store(bar_offset, Ordering::Relaxed);
-                        self.word(entry + 16).store(8, Ordering::Relaxed);
-                        self.word(entry + 24).store(value, Ordering::Relaxed);
+                        entry[1].store(bar_offset, Ordering::Relaxed);
+                        entry[2].store(8, Ordering::Relaxed);
+                        entry[3].store(value, Ordering::Relaxed);
                         // The card may look as soon as it sees this: everything before (WQEs too) is visible then.
-                        self.word(entry).store(p + 1, Ordering::Release);
+                        entry[0].store(p + 1, Ordering::Release);
                         return true;
                     }
                     Err(now) => p = now,
@@ -191,8 +199,22 @@ impl Arena {
     }
 }
 
+fn card_clock(time: *const AtomicU64, doorbells: *const AtomicU64) {
+    // SAFETY: the shim's own symbol with this signature, or none.
+    unsafe {
+        let f = libc::dlsym(libc::RTLD_DEFAULT, c"metaroce_card_clock".as_ptr());
+        if !f.is_null() {
+            let f: unsafe extern "C" fn(*const AtomicU64, *const AtomicU64) =
+                core::mem::transmute(f);
+            f(time, doorbells);
+        }
+    }
+}
+
 impl Drop for Arena {
     fn drop(&mut self) {
+        // Also the place of another open device is taken away: rare, and its time then goes on with wall time.
+        card_clock(core::ptr::null(), core::ptr::null());
         // SAFETY: our own mapping.
         unsafe { libc::munmap(self.base as *mut libc::c_void, self.size) };
     }

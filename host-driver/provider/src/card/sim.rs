@@ -75,6 +75,7 @@ impl SimCard {
             let text = String::from_utf8_lossy(&packet[HEAD_BYTES..n]).into_owned();
             return Err(format!("the simulator refused this program: {text}"));
         }
+        arena.show_clock();
         let shared = Arc::new(Shared {
             socket,
             pasid: head.pasid,
@@ -126,11 +127,25 @@ impl SimCard {
     }
 }
 
-impl Card for SimCard {
-    #[inline]
-    fn doorbell(&self, reg: u32, value: u64) {
+impl SimCard {
+    #[inline(always)]
+    fn ring(&self, reg: u32, value: u64) -> bool {
+        let arena = &self.shared.arena;
+        if !arena.push(self.page + reg as u64, value) {
+            return false;
+        }
+        if arena.must_wake() {
+            self.wake();
+        }
+        true
+    }
+
+    /// The ring was full.
+    #[cold]
+    #[inline(never)]
+    fn doorbell_late(&self, reg: u32, value: u64) {
         let mut tries = 0u32;
-        while !self.try_doorbell(reg, value) {
+        while !self.ring(reg, value) {
             // The simulator is behind. Dead: the doorbell has no reader any more.
             if self.shared.dead.load(Ordering::Relaxed) || self.shared.arena.dead() {
                 return;
@@ -144,23 +159,32 @@ impl Card for SimCard {
         }
     }
 
+    #[cold]
+    #[inline(never)]
+    fn wake(&self) {
+        let packet = message(
+            &Head {
+                pasid: self.shared.pasid,
+                ..Head::new(Kind::Wake)
+            },
+            &[],
+        );
+        // A full socket wakes the simulator just as well.
+        let _ = send(self.shared.socket.as_raw_fd(), &packet, libc::MSG_DONTWAIT);
+    }
+}
+
+impl Card for SimCard {
+    #[inline]
+    fn doorbell(&self, reg: u32, value: u64) {
+        if !self.ring(reg, value) {
+            self.doorbell_late(reg, value);
+        }
+    }
+
     #[inline]
     fn try_doorbell(&self, reg: u32, value: u64) -> bool {
-        if !self.shared.arena.push(self.page + reg as u64, value) {
-            return false;
-        }
-        if self.shared.arena.must_wake() {
-            let packet = message(
-                &Head {
-                    pasid: self.shared.pasid,
-                    ..Head::new(Kind::Wake)
-                },
-                &[],
-            );
-            // A full socket wakes the simulator just as well.
-            let _ = send(self.shared.socket.as_raw_fd(), &packet, libc::MSG_DONTWAIT);
-        }
-        true
+        self.ring(reg, value)
     }
 
     fn register(&self, offset: u32) -> Result<u32, Errno> {

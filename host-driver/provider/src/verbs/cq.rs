@@ -70,11 +70,17 @@ impl Cq {
 
     /// Tells the card what has been consumed, once per quarter ring: the ring is larger than what was asked for by that
     /// much, so a CQ that the program sized right never looks full to the card.
+    #[inline(always)]
     pub fn give_back(&self, s: &mut State) {
         if s.owes() {
-            s.told = s.ci;
-            self.doorbell(s.ci, 0);
+            self.give(s);
         }
+    }
+
+    #[inline(never)]
+    fn give(&self, s: &mut State) {
+        s.told = s.ci;
+        self.doorbell(s.ci, 0);
     }
 
     /// Removes what is queued of a QP that is gone or reset.
@@ -100,10 +106,11 @@ impl Cq {
     #[inline]
     pub fn next(&self, s: &mut State) -> Option<(Completion, u64)> {
         loop {
-            if !s.has_next() && !s.advance(&self.ctx) {
-                return None;
-            }
-            let e = s.ring.entry(s.ci);
+            let e = match s.peek() {
+                Some(e) => e,
+                None if s.advance(&self.ctx) => s.ring.entry(s.ci),
+                None => return None,
+            };
             // SAFETY: a complete entry: `valid` has acquired it.
             let words = unsafe { [*e, *e.add(1), *e.add(2), *e.add(3)] };
             s.ci = (s.ci + 1) & CI_MASK;
@@ -126,17 +133,66 @@ impl Cq {
         }
     }
 
+    #[cold]
+    #[inline(never)]
+    fn advance(&self, s: &mut State) -> bool {
+        s.advance(&self.ctx)
+    }
+
+    /// The next completion into `wc`; what [`Cq::next`] and `fill` do, with nothing kept in between.
+    #[inline(always)]
+    fn take(&self, s: &mut State, wc: &mut IbvWc) -> Took {
+        let Some(e) = s.peek() else {
+            return if self.advance(s) {
+                Took::Stale
+            } else {
+                Took::Nothing
+            };
+        };
+        // SAFETY: a complete entry: `peek` has acquired it.
+        let words = unsafe { [*e, *e.add(1), *e.add(2), 0] };
+        s.ci = (s.ci + 1) & CI_MASK;
+        let c = Completion::from(words);
+        let qp = self.ctx.qp_slot(c.qpn).load(Ordering::Acquire);
+        // SAFETY: `destroy_qp` cleans this CQ under its lock before the QP goes. QPN 0 is nobody's.
+        match unsafe { qp.as_ref() } {
+            Some(qp) if qp.ibv().qp_num == c.qpn => {
+                c.fill(qp.complete(c.is_recv, c.index), wc);
+                Took::One
+            }
+            _ => Took::Stale,
+        }
+    }
+
+    /// `poll` of one completion, as most programs do it. False = `poll` has to look.
+    #[inline(always)]
+    fn poll_one(&self, wc: &mut IbvWc) -> bool {
+        self.state.hold();
+        // SAFETY: the lock is held until below, and this is the only reference.
+        let s = unsafe { self.state.held() };
+        let one = matches!(self.take(s, wc), Took::One);
+        if one {
+            s.empty = 0;
+            self.give_back(s);
+        }
+        // SAFETY: held above.
+        unsafe { self.state.release() };
+        one
+    }
+
+    #[inline(never)]
     fn poll(&self, out: &mut [IbvWc]) -> usize {
         let mut s = self.state.lock();
         let mut n = 0;
         while n < out.len() {
-            let Some((c, wr_id)) = self.next(&mut s) else {
-                break;
-            };
-            c.fill(wr_id, &mut out[n]);
-            n += 1;
+            match self.take(&mut s, &mut out[n]) {
+                Took::One => n += 1,
+                Took::Stale => {}
+                Took::Nothing => break,
+            }
         }
         if n > 0 {
+            s.empty = 0;
             self.give_back(&mut s);
             return n;
         }
@@ -145,6 +201,7 @@ impl Cq {
     }
 
     /// Nothing was there: the flush of a dead card, or a pause that grows with the number of empty polls.
+    #[inline(never)]
     pub fn nothing(&self, out: &mut [IbvWc]) -> usize {
         if !self.ctx.usable() {
             return self.flush(out);
@@ -206,6 +263,14 @@ impl Cq {
     }
 }
 
+/// What a look at the ring brought.
+enum Took {
+    One,
+    /// An entry of a QP that is gone, or another ring: look again.
+    Stale,
+    Nothing,
+}
+
 /// The fields of a CQE.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Completion {
@@ -225,18 +290,24 @@ pub struct Completion {
 
 impl From<[u64; 4]> for Completion {
     /// Positions are those of `cqe::cqe`; a test compares.
-    #[inline]
+    #[inline(always)]
     fn from([a, b, c, d]: [u64; 4]) -> Self {
         let flag = |bit: u32, value: u32| if a >> bit & 1 != 0 { value } else { 0 };
+        let wc_flags = match a >> 57 & 7 {
+            0 => 0,
+            _ => {
+                flag(57, abi::wc_flag::WITH_IMM)
+                    | flag(58, abi::wc_flag::WITH_INV)
+                    | flag(59, abi::wc_flag::GRH)
+            }
+        };
         Completion {
             qpn: a as u32 & CI_MASK,
             opcode: (a >> 24) as u8,
             index: (a >> 32) as u16,
             status: (a >> 48) as u8,
             is_recv: a >> 56 & 1 != 0,
-            wc_flags: flag(57, abi::wc_flag::WITH_IMM)
-                | flag(58, abi::wc_flag::WITH_INV)
-                | flag(59, abi::wc_flag::GRH),
+            wc_flags,
             length: b as u32,
             imm: (b >> 32) as u32,
             src_qp: c as u32 & CI_MASK,
@@ -257,7 +328,7 @@ impl Completion {
         }
     }
 
-    #[inline]
+    #[inline(always)]
     fn fill(&self, wr_id: u64, wc: &mut IbvWc) {
         *wc = IbvWc {
             wr_id,
@@ -275,16 +346,19 @@ impl Completion {
 }
 
 fn send_opcode(op: u8) -> c_int {
-    use abi::wc_op;
-    match op {
-        wqe::op::WRITE | wqe::op::WRITE_IMM => wc_op::WRITE,
-        wqe::op::READ => wc_op::READ,
-        wqe::op::CMP_SWAP => wc_op::COMP_SWAP,
-        wqe::op::FETCH_ADD => wc_op::FETCH_ADD,
-        wqe::op::LOCAL_INV => wc_op::LOCAL_INV,
-        wqe::op::BIND_MW => wc_op::BIND_MW,
-        _ => wc_op::SEND,
-    }
+    const TABLE: [u8; 16] = {
+        use abi::wc_op;
+        let mut t = [wc_op::SEND as u8; 16];
+        t[wqe::op::WRITE as usize] = wc_op::WRITE as u8;
+        t[wqe::op::WRITE_IMM as usize] = wc_op::WRITE as u8;
+        t[wqe::op::READ as usize] = wc_op::READ as u8;
+        t[wqe::op::CMP_SWAP as usize] = wc_op::COMP_SWAP as u8;
+        t[wqe::op::FETCH_ADD as usize] = wc_op::FETCH_ADD as u8;
+        t[wqe::op::LOCAL_INV as usize] = wc_op::LOCAL_INV as u8;
+        t[wqe::op::BIND_MW as usize] = wc_op::BIND_MW as u8;
+        t
+    };
+    TABLE[(op & 15) as usize] as c_int
 }
 
 fn recv_opcode(op: u8) -> c_int {
@@ -418,6 +492,9 @@ pub unsafe extern "C" fn poll_cq(cq: *mut IbvCq, num_entries: c_int, wc: *mut Ib
     }
     // SAFETY: a CQ of ours, and room for `num_entries` completions.
     unsafe {
+        if num_entries == 1 && (*Cq::of(cq)).poll_one(&mut *wc) {
+            return 1;
+        }
         let out = core::slice::from_raw_parts_mut(wc, num_entries as usize);
         (*Cq::of(cq)).poll(out) as c_int
     }

@@ -22,14 +22,25 @@ pub struct EventQueue {
     backlog: Vec<u32>,
 }
 
-/// Whether entry `index` of a ring of `2^log` at `ring` has been written in this lap; orders the reads that follow.
+/// Whether entry `index` of a ring of `mask` + 1 entries at `ring` has been written in this lap; orders the reads that follow.
 #[inline]
-pub fn valid(ring: *const u8, log: u32, index: u32) -> bool {
-    let slot = index & ((1 << log) - 1);
-    // SAFETY: inside the ring, aligned; the card stores this word last.
-    let last = unsafe { &*(ring.add(slot as usize * ENTRY + ENTRY - 8) as *const AtomicU64) };
+pub fn valid(ring: *const u8, mask: u32, index: u32) -> bool {
+    let slot = index & mask;
+    // SAFETY: inside the ring, aligned.
+    unsafe { written(ring.add(slot as usize * ENTRY).cast(), mask, index) }
+}
+
+/// The same of the entry at `entry`.
+///
+/// # Safety
+/// It must be an entry of a ring.
+#[inline]
+pub unsafe fn written(entry: *const u64, mask: u32, index: u32) -> bool {
+    // SAFETY: aligned; the card stores this word last.
+    let last = unsafe { &*(entry.add(ENTRY / 8 - 1) as *const AtomicU64) };
     let phase = last.load(Ordering::Acquire) >> 63;
-    phase == (!(index >> log) & 1) as u64
+    // Laps alternate: the bit of the index above the mask.
+    (phase == 0) == (index & (mask + 1) != 0)
 }
 
 impl EventQueue {
@@ -56,7 +67,7 @@ impl EventQueue {
         self.backlog.retain(|&c| c != cqn);
     }
     fn next(&mut self) -> Option<(u8, u32)> {
-        if !valid(self.ring.ptr, LOG, self.ci) {
+        if !valid(self.ring.ptr, (1 << LOG) - 1, self.ci) {
             return None;
         }
         let slot = (self.ci & ((1 << LOG) - 1)) as usize;
@@ -218,10 +229,10 @@ mod tests {
         let mut ring = vec![0u64; 8 << 4];
         let p = ring.as_mut_ptr() as *mut u8;
         for i in 0..100u32 {
-            assert!(!valid(p, 4, i), "entry {i} is of the last lap");
+            assert!(!valid(p, 15, i), "entry {i} is of the last lap");
             let phase = (!(i >> 4) & 1) as u64;
             ring[(i as usize & 15) * 8 + 7] = phase << 63;
-            assert!(valid(p, 4, i));
+            assert!(valid(p, 15, i));
         }
     }
 

@@ -1,7 +1,7 @@
 //! The data path: posting work. No system call, no allocation; the queue's lock is one atomic exchange.
 use super::ah::Ah;
 use super::qp::Qp;
-use super::wqe::{put_sge, Wqe, AV_UNIT};
+use super::wqe::{put_sge, simple, Wqe, AV_UNIT};
 use crate::abi::{state, IbvQp, IbvRecvWr, IbvSendWr};
 use crate::card::Errno;
 use core::ffi::c_int;
@@ -59,7 +59,7 @@ pub fn ring_send(qp: &Qp, pi: u16) {
 ///
 /// # Safety
 /// The send queue's lock is held; the request and what it points to are valid.
-#[inline]
+#[inline(always)]
 pub unsafe fn send_one(qp: &Qp, wr: &IbvSendWr, pi: u16) -> Result<usize, Errno> {
     if !qp.ctx.usable() {
         return Err(qp.ctx.unusable());
@@ -68,9 +68,28 @@ pub unsafe fn send_one(qp: &Qp, wr: &IbvSendWr, pi: u16) -> Result<usize, Errno>
         return Err(libc::EINVAL);
     }
     // The slot's inline data may still be read while it is in use.
-    if qp.sq.free(pi) == 0 {
+    if qp.sq.full(pi) {
         return Err(libc::ENOMEM);
     }
+    // SAFETY: the program's request; the slot is free and inside the ring.
+    unsafe {
+        if let Some(unit) = simple(wr, &qp.limits, pi, || qp.keep(pi)) {
+            let slot = qp.sq.at(pi);
+            qp.sq.remember_at(slot, wr.wr_id, 1);
+            let at = qp.sq.ring.ptr.add(slot * UNIT);
+            (at as *mut [u64; UNIT / 8]).write(unit.map(u64::to_le));
+            return Ok(1);
+        }
+        send_any(qp, wr, pi)
+    }
+}
+
+/// Any request.
+///
+/// # Safety
+/// As for [`send_one`], which has checked the state.
+#[inline(never)]
+unsafe fn send_any(qp: &Qp, wr: &IbvSendWr, pi: u16) -> Result<usize, Errno> {
     // SAFETY: the program's request.
     let mut wqe = unsafe { Wqe::encode(wr, &qp.limits, pi, qp.keep(pi))? };
     if qp.limits.ud {
@@ -93,7 +112,7 @@ pub unsafe fn send_one(qp: &Qp, wr: &IbvSendWr, pi: u16) -> Result<usize, Errno>
     }
     qp.sq.remember(pi, wr.wr_id, wqe.units);
     for i in 0..wqe.units {
-        let slot = (pi as usize + i) & (qp.sq.slots() - 1);
+        let slot = qp.sq.at(pi.wrapping_add(i as u16));
         // SAFETY: inside the ring, and the slot is free.
         unsafe {
             core::ptr::copy_nonoverlapping(
@@ -150,12 +169,37 @@ unsafe fn recv_one(qp: &Qp, wr: &IbvRecvWr, pi: u16) -> Result<(), Errno> {
     {
         return Err(libc::EINVAL);
     }
-    if qp.rq.free(pi) == 0 {
+    if qp.rq.full(pi) {
         return Err(libc::ENOMEM);
     }
-    qp.rq.remember(pi, wr.wr_id, 1);
+    let slot = qp.rq.at(pi);
+    // SAFETY: a slot of this ring.
+    unsafe { qp.rq.remember_at(slot, wr.wr_id, 1) };
+    if wr.num_sge == 1 && qp.rq_stride == 0 {
+        // SAFETY: the program's list of one; the entry is free and inside the ring.
+        unsafe {
+            let s = *wr.sg_list;
+            let full = s.length != 0;
+            let entry = [
+                if full { s.addr } else { 0 },
+                if full {
+                    s.length as u64 | (s.lkey as u64) << 32
+                } else {
+                    0
+                },
+                0,
+                0,
+                0,
+                0,
+                0,
+                0,
+            ];
+            let at = qp.rq.ring.ptr.add(slot * UNIT) as *mut [u64; UNIT / 8];
+            at.write(entry.map(u64::to_le));
+        }
+        return Ok(());
+    }
     let size = UNIT << qp.rq_stride;
-    let slot = pi as usize & (qp.rq.slots() - 1);
     // SAFETY: inside the ring, and the entry is free; the program's list.
     let (entry, list) = unsafe {
         let entry = core::slice::from_raw_parts_mut(qp.rq.ring.ptr.add(slot * size), size);

@@ -7,7 +7,7 @@ use super::mr::{dereg_mr, reg_mr};
 use super::qp_ex::Build;
 use super::queue::Queue;
 use super::size::sizes;
-use super::wqe::{Keep, Limits};
+use super::wqe::{one_sge, Keep, Limits};
 use crate::abi::ex::{IbvQpEx, VerbsQpTail};
 use crate::abi::*;
 use crate::card::{Dma, Errno};
@@ -209,6 +209,7 @@ pub unsafe fn make(pd: *mut IbvPd, init: &mut IbvQpInitAttr) -> Result<*mut Qp, 
             uc: kind == table::qp_type::UC,
             atomics: ctx.caps.atomics,
             sig_all: init.sq_sig_all != 0,
+            one: one_sge(ud, cap.max_send_sge as usize),
         },
         inline,
         max_recv_sge: cap.max_recv_sge as usize,
@@ -337,7 +338,10 @@ fn modify(qp: &Qp, attr: &IbvQpAttr, mask: u32) -> Result<(), Errno> {
     };
     ctx.command(cmd::op::MODIFY_QP, qp.ibv().qp_num, |c| {
         use cmd::modify_qp as f;
-        f::mask.put(c, mask as u64);
+        // The bit alone is the wish.
+        let told = attr.en_sqd_async_notify != 0;
+        let wish = if told { mask } else { mask & !attr::EN_SQD };
+        f::mask.put(c, wish as u64);
         f::next_state.put(c, attr.qp_state as u64);
         f::cur_state.put(c, attr.cur_qp_state as u64);
         f::acc_write.put(c, (attr.qp_access_flags & access::REMOTE_WRITE != 0) as u64);

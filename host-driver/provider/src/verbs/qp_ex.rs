@@ -160,6 +160,7 @@ unsafe fn parts<'a>(ex: *mut IbvQpEx) -> (&'a Qp, &'a mut SqState) {
 }
 
 /// Puts the open request into the ring.
+#[inline(always)]
 fn finish(qp: &Qp, b: &mut Build) {
     if !core::mem::take(&mut b.open) || b.error != 0 {
         return;
@@ -172,16 +173,31 @@ fn finish(qp: &Qp, b: &mut Build) {
     }
 }
 
-/// Begins a request. `wr` is the part that depends on the operation.
-unsafe fn begin(ex: *mut IbvQpEx, opcode: c_int, imm: u32, wr: [u64; 4]) {
+/// [`begin`] behind another request of the batch. It has the arguments of `begin`, so that going there costs nothing.
+#[inline(never)]
+unsafe fn begin_late(ex: *mut IbvQpEx, opcode: c_int, imm: u32, va: u64, rkey: u64) {
     // SAFETY: between start and end.
-    let (qp, s) = unsafe { parts(ex) };
-    let b = &mut s.build;
-    finish(qp, b);
+    unsafe {
+        let (qp, s) = parts(ex);
+        finish(qp, &mut s.build);
+        begin(ex, opcode, imm, va, rkey);
+    }
+}
+
+/// Begins a request. `va` and `rkey` are the first words of the part that depends on the operation.
+#[inline(always)]
+unsafe fn begin(ex: *mut IbvQpEx, opcode: c_int, imm: u32, va: u64, rkey: u64) {
+    // SAFETY: between start and end.
+    let b = &mut unsafe { parts(ex) }.1.build;
+    if b.open {
+        // SAFETY: as here.
+        return unsafe { begin_late(ex, opcode, imm, va, rkey) };
+    }
     b.open = true;
     b.wr.opcode = opcode;
     b.wr.imm = imm;
-    b.wr.wr = wr;
+    b.wr.wr[0] = va;
+    b.wr.wr[1] = rkey;
     b.wr.num_sge = 0;
     // Inline data is asked for by its setters, whatever the flag says.
     // SAFETY: the program's members; it is in its critical section.
@@ -206,7 +222,6 @@ unsafe extern "C" fn wr_start(ex: *mut IbvQpEx) {
         (*(ex as *const Qp)).sq.state.hold();
         let (_, s) = parts(ex);
         s.build.error = 0;
-        s.build.open = false;
         s.build.pi = s.pi;
     }
 }
@@ -228,36 +243,46 @@ unsafe extern "C" fn wr_complete(ex: *mut IbvQpEx) -> c_int {
 
 unsafe extern "C" fn wr_abort(ex: *mut IbvQpEx) {
     // SAFETY: between start and end.
-    unsafe { parts(ex).0.sq.state.release() }
+    unsafe {
+        let (qp, s) = parts(ex);
+        s.build.open = false;
+        qp.sq.state.release()
+    }
 }
 
 unsafe extern "C" fn wr_send(ex: *mut IbvQpEx) {
     // SAFETY: between start and end.
-    unsafe { begin(ex, wr_op::SEND, 0, [0; 4]) }
+    unsafe { begin(ex, wr_op::SEND, 0, 0, 0) }
 }
 unsafe extern "C" fn wr_send_imm(ex: *mut IbvQpEx, imm: u32) {
     // SAFETY: between start and end.
-    unsafe { begin(ex, wr_op::SEND_IMM, imm, [0; 4]) }
+    unsafe { begin(ex, wr_op::SEND_IMM, imm, 0, 0) }
 }
 unsafe extern "C" fn wr_rdma_write(ex: *mut IbvQpEx, rkey: u32, va: u64) {
     // SAFETY: between start and end.
-    unsafe { begin(ex, wr_op::WRITE, 0, [va, rkey as u64, 0, 0]) }
+    unsafe { begin(ex, wr_op::WRITE, 0, va, rkey as u64) }
 }
 unsafe extern "C" fn wr_rdma_write_imm(ex: *mut IbvQpEx, rkey: u32, va: u64, imm: u32) {
     // SAFETY: between start and end.
-    unsafe { begin(ex, wr_op::WRITE_IMM, imm, [va, rkey as u64, 0, 0]) }
+    unsafe { begin(ex, wr_op::WRITE_IMM, imm, va, rkey as u64) }
 }
 unsafe extern "C" fn wr_rdma_read(ex: *mut IbvQpEx, rkey: u32, va: u64) {
     // SAFETY: between start and end.
-    unsafe { begin(ex, wr_op::READ, 0, [va, rkey as u64, 0, 0]) }
+    unsafe { begin(ex, wr_op::READ, 0, va, rkey as u64) }
 }
 unsafe extern "C" fn wr_atomic_cmp_swp(ex: *mut IbvQpEx, rkey: u32, va: u64, cmp: u64, swap: u64) {
     // SAFETY: between start and end.
-    unsafe { begin(ex, wr_op::CMP_SWAP, 0, [va, cmp, swap, rkey as u64]) }
+    unsafe {
+        begin(ex, wr_op::CMP_SWAP, 0, va, cmp);
+        parts(ex).1.build.wr.wr[2..].copy_from_slice(&[swap, rkey as u64]);
+    }
 }
 unsafe extern "C" fn wr_atomic_fetch_add(ex: *mut IbvQpEx, rkey: u32, va: u64, add: u64) {
     // SAFETY: between start and end.
-    unsafe { begin(ex, wr_op::FETCH_ADD, 0, [va, add, 0, rkey as u64]) }
+    unsafe {
+        begin(ex, wr_op::FETCH_ADD, 0, va, add);
+        parts(ex).1.build.wr.wr[2..].copy_from_slice(&[0, rkey as u64]);
+    }
 }
 
 // What the card does not do. A QP that asks for it is not made; a program that calls it all the same gets an errno, not

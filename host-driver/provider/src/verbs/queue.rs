@@ -8,7 +8,8 @@ use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 /// A ring and what is remembered of each of its slots.
 pub struct Queue<S> {
     pub ring: Dma,
-    pub log: u32,
+    /// Slots - 1.
+    mask: u16,
     pub state: S,
     /// Oldest slot not yet completed.
     pub head: AtomicU32,
@@ -30,25 +31,45 @@ impl<S> Queue<S> {
     pub fn new(ring: Dma, log: u32, state: S) -> Queue<S> {
         Queue {
             ring,
-            log,
+            mask: ((1usize << log) - 1) as u16,
             state,
             head: AtomicU32::new(0),
             tail: AtomicU32::new(0),
             slots: (0..1usize << log).map(|_| Slot::default()).collect(),
         }
     }
+    /// Slot of a ring index.
+    #[inline]
+    pub fn at(&self, index: u16) -> usize {
+        (index & self.mask) as usize
+    }
+    #[inline]
     fn slot(&self, index: u16) -> &Slot {
-        &self.slots[index as usize & ((1 << self.log) - 1)]
+        // SAFETY: there are mask + 1 slots.
+        unsafe { self.slots.get_unchecked(self.at(index)) }
     }
     pub fn slots(&self) -> usize {
-        1 << self.log
+        self.mask as usize + 1
     }
     pub fn free(&self, pi: u16) -> usize {
         self.slots() - used(pi, self.head.load(Ordering::Acquire) as u16)
     }
+    /// No slot is free at `pi`.
+    #[inline]
+    pub fn full(&self, pi: u16) -> bool {
+        used(pi, self.head.load(Ordering::Acquire) as u16) > self.mask as usize
+    }
     /// Remembers a work request at `index`, before the card can see it.
     pub fn remember(&self, index: u16, wr_id: u64, units: usize) {
-        let s = self.slot(index);
+        // SAFETY: a slot of this ring.
+        unsafe { self.remember_at(self.at(index), wr_id, units) }
+    }
+    /// # Safety
+    /// `slot` is one of [`Queue::at`].
+    #[inline]
+    pub unsafe fn remember_at(&self, slot: usize, wr_id: u64, units: usize) {
+        // SAFETY: the contract above.
+        let s = unsafe { self.slots.get_unchecked(slot) };
         s.wr_id.store(wr_id, Ordering::Relaxed);
         // SAFETY: the slot is free, and posting holds the queue's lock.
         unsafe { *s.units.get() = units as u8 };

@@ -3,7 +3,7 @@
 //! RESIZE_CQ takes the card from one ring to another between two completions. What it has written to the old one stays there until it
 //! has been polled; the old ring ends at the first entry that is not valid once the card has answered.
 use super::cq::{Completion, Cq};
-use super::event::valid;
+use super::event::{valid, written};
 use crate::abi::IbvCq;
 use crate::card::{Dma, Errno};
 use crate::ctx::Ctx;
@@ -28,6 +28,8 @@ fn ring_log(cqe: u32) -> u32 {
 pub struct Ring {
     pub mem: Dma,
     log: u32,
+    /// Entries - 1.
+    mask: u32,
 }
 
 impl Ring {
@@ -37,6 +39,7 @@ impl Ring {
         Ok(Ring {
             mem: mem.ok_or(libc::ENOMEM)?,
             log,
+            mask: (1 << log) - 1,
         })
     }
     /// Fields of CREATE_CQ and RESIZE_CQ.
@@ -50,10 +53,11 @@ impl Ring {
     }
     #[inline]
     fn has(&self, index: u32) -> bool {
-        valid(self.mem.ptr, self.log, index)
+        valid(self.mem.ptr, self.mask, index)
     }
+    #[inline]
     pub fn entry(&self, index: u32) -> *mut u64 {
-        let slot = (index & ((1 << self.log) - 1)) as usize;
+        let slot = (index & self.mask) as usize;
         // SAFETY: inside the ring.
         unsafe { self.mem.ptr.add(slot * 64) as *mut u64 }
     }
@@ -100,6 +104,19 @@ impl State {
     pub fn rings(&self) -> impl Iterator<Item = (&Ring, u32)> {
         core::iter::once((&self.ring, self.ci)).chain(self.later.iter().map(|r| (r, 0)))
     }
+    /// The completion at the consumer index.
+    #[inline]
+    pub fn peek(&self) -> Option<*mut u64> {
+        if self.changing {
+            return None;
+        }
+        let slot = (self.ci & self.ring.mask) as usize;
+        // SAFETY: an entry of the ring.
+        unsafe {
+            let e = self.ring.mem.ptr.add(slot * 64) as *mut u64;
+            written(e, self.ring.mask, self.ci).then_some(e)
+        }
+    }
     /// There is a completion at the consumer index.
     #[inline]
     pub fn has_next(&self) -> bool {
@@ -125,7 +142,7 @@ impl State {
     #[inline]
     pub fn owes(&self) -> bool {
         let behind = self.ci.wrapping_sub(self.told) & CI_MASK;
-        behind >= 1 << (self.ring.log - 2) && self.later.is_empty()
+        behind > self.ring.mask >> 2 && self.later.is_empty()
     }
     /// Arms for the next completion (1) or the next solicited one (2).
     pub fn arm(&mut self, cq: &Cq, how: u64) {

@@ -76,7 +76,7 @@ static void join(struct ibv_qp *a, struct ibv_qp *b)
 	CHECK("rts", !to_rts(a) && !to_rts(b));
 }
 
-static int post(struct ibv_qp *q, int op, uint64_t id, uint64_t off, uint32_t len, uint64_t raddr, uint32_t rkey, int flags)
+__attribute__((unused)) static int post(struct ibv_qp *q, int op, uint64_t id, uint64_t off, uint32_t len, uint64_t raddr, uint32_t rkey, int flags)
 {
 	struct ibv_sge s = { (uintptr_t)buf + off, len, mr->lkey };
 	struct ibv_send_wr *bad, w = { .wr_id = id, .sg_list = &s, .num_sge = 1, .opcode = op, .send_flags = flags,
@@ -84,7 +84,7 @@ static int post(struct ibv_qp *q, int op, uint64_t id, uint64_t off, uint32_t le
 	return ibv_post_send(q, &w, &bad);
 }
 
-static int recv_(struct ibv_qp *q, uint64_t id, uint64_t off, uint32_t len)
+__attribute__((unused)) static int recv_(struct ibv_qp *q, uint64_t id, uint64_t off, uint32_t len)
 {
 	struct ibv_sge s = { (uintptr_t)buf + off, len, mr->lkey };
 	struct ibv_recv_wr *bad, w = { .wr_id = id, .sg_list = &s, .num_sge = 1 };
@@ -92,7 +92,7 @@ static int recv_(struct ibv_qp *q, uint64_t id, uint64_t off, uint32_t len)
 }
 
 // The next completion, within ten seconds.
-static struct ibv_wc next(struct ibv_cq *cq)
+__attribute__((unused)) static struct ibv_wc next(struct ibv_cq *cq)
 {
 	struct ibv_wc wc;
 	for (long i = 0; i < 200000; i++) {

@@ -62,10 +62,17 @@ pub struct Card {
     pub mrs: HashMap<u32, Mr>,
     pub pds: u32,
     pub serial: u32,
+    /// Never sleeps.
+    pub awake: bool,
 }
 
 impl Server {
     pub fn start(path: &Path) -> Server {
+        Server::with(path, false)
+    }
+
+    /// With `awake` no doorbell has to wake the card.
+    pub fn with(path: &Path, awake: bool) -> Server {
         let listener = listen(path);
         let stop = Arc::new(AtomicBool::new(false));
         let s = stop.clone();
@@ -78,6 +85,7 @@ impl Server {
                 mrs: HashMap::new(),
                 pds: 0,
                 serial: 0,
+                awake,
             }
             .run(listener, &s)
         });
@@ -124,7 +132,7 @@ impl Card {
             }];
             let mut missed = false;
             for l in self.links.iter().flatten() {
-                l.sleeping(1);
+                l.sleeping(!self.awake as u32);
                 missed |= l.has_doorbell();
                 fds.push(libc::pollfd {
                     fd: l.socket.as_raw_fd(),
@@ -136,7 +144,13 @@ impl Card {
                 libc::poll(
                     fds.as_mut_ptr(),
                     fds.len() as u64,
-                    if missed { 0 } else { 20 },
+                    if missed {
+                        0
+                    } else if self.awake {
+                        1
+                    } else {
+                        20
+                    },
                 )
             };
             for l in self.links.iter().flatten() {
