@@ -7,9 +7,6 @@ use metaroce_tb::server::Report;
 use serde::Serialize;
 use std::{fs, path::Path};
 
-/// Bytes of the GRH area before each UD message in the buffer of its receiver.
-const GRH: u64 = 40;
-
 /// Figures of one direction of a run, in card time.
 #[derive(Debug, Clone, Serialize)]
 pub struct Flow {
@@ -54,8 +51,8 @@ pub fn flows(r: &Report, mtu: Option<u32>, reads: bool) -> Vec<Flow> {
             .map(|(_, v)| v)
             .sum();
         // A datagram that the card did not take was not placed.
-        let payload =
-            h.payload_bytes - GRH * h.datagrams.saturating_sub(drops).min(h.payload_bytes / GRH);
+        let grh = h.grh_bytes * h.datagrams.saturating_sub(drops) / h.datagrams.max(1);
+        let payload = h.payload_bytes.saturating_sub(grh);
         let goodput = payload as f64 * 8.0 / ns;
         let senders: Vec<usize> = if reads {
             vec![c.card]

@@ -60,8 +60,9 @@ pub struct HostPortStats {
     /// First bit of the first, last bit of the last received frame that carries work (has a stamp).
     pub first_frame_ps: u64,
     pub last_frame_ps: u64,
-    /// Such frames that are UD datagrams: with each, 40 bytes of GRH area are written.
+    /// Such frames that are UD datagrams, and the bytes of GRH area that are written with them: the IP header.
     pub datagrams: u64,
+    pub grh_bytes: u64,
     /// Bytes that a full packet of the run takes on the wire beside its payload.
     pub overhead: u64,
     /// Time between the first and the last payload write in which the cards had nothing to do.

@@ -83,14 +83,15 @@ pub struct Node {
 
 const ICRC: usize = 4;
 
-/// Whether a RoCEv2 frame is a UD datagram, and the bytes of the headers that every packet of such a message has.
-fn headers(f: &[u8]) -> (bool, usize) {
+/// Whether a RoCEv2 frame is a UD datagram, the bytes of its IP header, and those of all headers that every packet of such a
+/// message has.
+fn headers(f: &[u8]) -> (bool, usize, usize) {
     let vlan = if f[12..14] == [0x81, 0x00] { 4 } else { 0 };
     let ip = if f[12 + vlan] == 0x08 { 20 } else { 40 };
     // Ethernet, IP, UDP
     let bth = 14 + vlan + ip + 8;
     let ud = f.get(bth).is_some_and(|op| op >> 5 == 3);
-    (ud, bth + 12 + if ud { 8 } else { 0 })
+    (ud, ip, bth + 12 + if ud { 8 } else { 0 })
 }
 
 /// Quiet cycles after which `idle` counts.
@@ -194,8 +195,9 @@ impl Node {
                             st.first_frame_ps = at_ps;
                         }
                         st.last_frame_ps = st.last_frame_ps.max(end);
-                        let (ud, headers) = headers(&frame.data);
+                        let (ud, ip, headers) = headers(&frame.data);
                         st.datagrams += ud as u64;
+                        st.grh_bytes += if ud { ip as u64 } else { 0 };
                         st.overhead = (headers + ICRC + WIRE_OVERHEAD) as u64;
                     }
                     self.rx = Some(Arriving {
