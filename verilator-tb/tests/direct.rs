@@ -42,6 +42,9 @@ fn latency_needs_no_host() {
     }
 }
 
+/// Where WRITEs go; SENDs go to offset 0.
+const WRITES: u64 = 1 << 17;
+
 /// Payload that tells which message it is.
 fn data(k: u32, len: usize) -> Vec<u8> {
     (0..len)
@@ -75,7 +78,7 @@ fn mixed(faults: Faults, seed: u64, messages: u32) -> Pair {
             let mut w = if rng.below(2) == 0 {
                 p.send(0, off, len, Some(posted))
             } else {
-                p.rdma(0, op::WRITE_IMM, off, off, len)
+                p.rdma(0, op::WRITE_IMM, off, WRITES + off, len)
             };
             w.imm = posted;
             if rng.below(3) != 0 {
@@ -105,8 +108,8 @@ fn mixed(faults: Faults, seed: u64, messages: u32) -> Pair {
                 (0, Some(got), len),
                 "message {got}"
             );
-            let at = if o == op::WRITE_IMM { off } else { 0 };
-            // a SEND's buffer may have the next one already
+            let at = if o == op::WRITE_IMM { WRITES + off } else { 0 };
+            // the one buffer of all SENDs may have the next one already
             if o == op::WRITE_IMM || posted == got + 1 {
                 assert_eq!(
                     p.read(1, at, len as usize),
