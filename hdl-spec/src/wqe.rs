@@ -2,7 +2,7 @@
 //!
 //! A send WQE takes 1..=5 consecutive units: unit 0 is [`sq`] with the first two SGEs; further units
 //! hold four SGEs each ([`sge_unit`]). A UD WQE puts [`ud_av`] in unit 1 and SGEs 2.. from unit 2.
-//! Inline data starts at byte 32 of unit 0 and runs on through the following units. An atomic puts
+//! Inline data is where the SGEs of unit 0 would be. An atomic puts
 //! its operands where SGE 1 would be. The ring index counts units and wraps at 2^16; the slot is the
 //! index modulo the ring size, and a WQE may wrap from the last slot to slot 0.
 
@@ -11,8 +11,10 @@ use crate::{codes, layout};
 pub const UNIT: usize = 64;
 pub const MAX_UNITS: usize = 5;
 pub const MAX_SGE: usize = 16;
-/// Bytes of inline data that fit a WQE of `MAX_UNITS` units.
-pub const MAX_INLINE: usize = 32 + 4 * UNIT;
+/// Bytes of inline data: the place of the two SGEs of unit 0.
+pub const MAX_INLINE: usize = 32;
+/// First byte of inline data in unit 0.
+pub const INLINE_AT: usize = 32;
 
 layout! {
     /// Unit 0 of a send WQE.
@@ -21,7 +23,7 @@ layout! {
         signaled: 8, 1, "Write a CQE on success (errors always write one)";
         fence: 9, 1, "Start only after all earlier READs and atomics have completed";
         solicited: 10, 1, "Set the SE bit on the last packet";
-        inline: 11, 1, "Payload is in the WQE itself";
+        inline: 11, 1, "SEND, WRITE: the payload, at most 32 bytes, is at byte 32 of unit 0; no SGE";
         num_sge: 16, 5, "Number of SGEs, 0..=16";
         units: 24, 3, "64-byte units of this WQE, 1..=5";
         imm: 32, 32, "Immediate data (wire byte order, untouched) or rkey to invalidate";

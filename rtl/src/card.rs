@@ -590,6 +590,8 @@ impl<
         self.mmio_wr_ready.next = self.doorbell.mmio_wr_ready.val();
         self.sqfetch.sqdb_valid.next = self.doorbell.sqdb_valid.val();
         self.sqfetch.sqdb_data.next = self.doorbell.sqdb_data.val();
+        self.sqfetch.sqdb_direct.next = self.doorbell.sqdb_direct.val();
+        self.sqfetch.sqdb_unit.next = self.doorbell.sqdb_unit.val();
         self.doorbell.sqdb_ready.next = self.sqfetch.sqdb_ready.val();
         self.rqfetch.rqdb_valid.next = self.doorbell.rqdb_valid.val();
         self.rqfetch.rqdb_data.next = self.doorbell.rqdb_data.val();

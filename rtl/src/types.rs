@@ -123,6 +123,9 @@ packed_struct! {
         pub seg_mr: Bits<16>,
         pub seg_va: Bits<64>,
         pub seg_len: Bits<13>,
+        /// The segment is not in host memory but here: `seg_len` (at most 32) bytes of `idata`, lowest byte first.
+        pub inl: bool,
+        pub idata: Bits<256>,
     }
 }
 

@@ -19,7 +19,8 @@ macro_rules! edge {
 
 #[derive(Debug, PartialEq)]
 enum Msg {
-    Sq(u64, u64),
+    /// With the unit that comes along.
+    Sq(u64, u64, Option<Vec<u8>>),
     Rq(u64, u64),
     Cq(u64, u64, u64),
     Cmd(u64, u64),
@@ -64,7 +65,7 @@ fn expect(page: u64, off: u32, len: u64, d: &[u8]) -> Option<Msg> {
     };
     let (lo, hi) = (word(0) & 0xFF_FFFF, word(0) >> 32);
     Some(match (off, len) {
-        (db::SQ, 8) => queue(lo, hi).map_or(Msg::Refused, |(q, i)| Msg::Sq(q, i)),
+        (db::SQ, 8) => queue(lo, hi).map_or(Msg::Refused, |(q, i)| Msg::Sq(q, i, None)),
         (db::RQ, 8) => queue(lo, hi).map_or(Msg::Refused, |(q, i)| Msg::Rq(q, i)),
         (db::CQ, 8) => {
             if lo < 16 && lo % 2 == 1 && 1 + lo / 2 % 2 == page {
@@ -76,7 +77,8 @@ fn expect(page: u64, off: u32, len: u64, d: &[u8]) -> Option<Msg> {
         (db::EQ, 8) => return None,
         (db::DIRECT_WQE, 64) => {
             let pi = wqe::sq::index.get(d) + wqe::sq::units.get(d);
-            queue(wqe::sq::qpn.get(d), pi).map_or(Msg::Refused, |(q, i)| Msg::Sq(q, i))
+            let unit = (wqe::sq::units.get(d) == 1).then(|| d.to_vec());
+            queue(wqe::sq::qpn.get(d), pi).map_or(Msg::Refused, |(q, i)| Msg::Sq(q, i, unit))
         }
         _ => Msg::Refused,
     })
@@ -91,7 +93,7 @@ fn writes_become_messages() {
     let mut pending: Option<(u64, u32, u64, Vec<u8>)> = None;
     let (mut seen, mut bad) = ([0u32; 6], 0);
     let (mut a, mut b) = (0u64, 0u64);
-    let mut refused = 0u32;
+    let (mut refused, mut direct) = (0u32, 0u32);
     for t in 0..6000 {
         if pending.is_none() && t < 5800 && rng.p(0.5) {
             let page = rng.below(3);
@@ -111,6 +113,9 @@ fn writes_become_messages() {
                 d[..3].copy_from_slice(&(rng.below(20) as u32).to_le_bytes()[..3]);
             } else if len == 64 {
                 wqe::sq::qpn.put(&mut d, qpn);
+                if rng.p(0.6) {
+                    wqe::sq::units.put(&mut d, 1);
+                }
             } else if off != 0x20 {
                 d[..3].copy_from_slice(&qpn.to_le_bytes()[..3]);
             }
@@ -137,7 +142,12 @@ fn writes_become_messages() {
         }
         if u.sqdb_valid.val() && u.sqdb_ready.next {
             let d = u.sqdb_data.val();
-            got.push(Msg::Sq(d.qp.to_u64(), d.idx.to_u64()));
+            let unit: num_bigint::BigUint = u.sqdb_unit.val().into();
+            let mut unit = unit.to_bytes_le();
+            unit.resize(64, 0);
+            let unit = u.sqdb_direct.val().then_some(unit);
+            direct += unit.is_some() as u32;
+            got.push(Msg::Sq(d.qp.to_u64(), d.idx.to_u64(), unit));
             seen[0] += 1;
         }
         if u.rqdb_valid.val() && u.rqdb_ready.next {
@@ -175,7 +185,7 @@ fn writes_become_messages() {
     }
     assert!(want.is_empty() && u.idle.val());
     println!("{bad} messages: sq, rq, cq, cmd, adm {seen:?}, refused {refused}");
-    assert!(seen[..5].iter().all(|n| *n > 20) && refused > 100);
+    assert!(seen[..5].iter().all(|n| *n > 20) && refused > 100 && direct > 20);
 }
 
 #[test]

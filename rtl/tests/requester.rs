@@ -32,7 +32,14 @@ fn traffic(b: &mut Bench, qps: &[usize], each: usize, ops: &[u8], max_len: u64, 
         if op > 5 {
             lens = vec![8];
         }
+        let inline = op < 5 && b.w.rng.p(0.2);
+        if inline {
+            lens = vec![];
+        }
         let mut w = b.w.wqe(op, &lens);
+        if inline {
+            (w.inline, w.len) = (true, b.w.rng.below(33) as u32);
+        }
         w.signaled = b.w.rng.p(0.6);
         w.solicited = b.w.rng.p(0.3);
         w.fence = b.w.rng.p(0.2);
@@ -229,7 +236,7 @@ fn silent_peer() {
 /// Local faults: earlier WQEs complete, then the error, then flushes.
 #[test]
 fn local_errors() {
-    let faults: [(u8, fn(&mut Wqe)); 9] = [
+    let faults: [(u8, fn(&mut Wqe)); 11] = [
         (4, |w| w.key_xor = 1),
         (4, |w| w.key_xor = 1 << 31),
         (4, |w| w.key_xor = 16 << 8),
@@ -238,7 +245,12 @@ fn local_errors() {
         (1, |w| w.len += 1),
         (2, |w| w.op = 9),
         (2, |w| w.index_xor = 0x20),
+        // with an SGE, or of an operation that has none
         (2, |w| w.inline = true),
+        (2, |w| (w.inline, w.op) = (true, 5)),
+        (1, |w| {
+            (w.inline, w.op, w.len, w.sge) = (true, 3, 33, vec![])
+        }),
     ];
     for (n, (status, f)) in faults.into_iter().enumerate() {
         for sges in [&[100u32][..], &[50, 300, 20, 100]] {

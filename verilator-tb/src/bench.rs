@@ -153,25 +153,36 @@ pub struct Latency {
     pub wire_to_memory: u64,
 }
 
-pub fn write_latency(bytes: u32) -> Latency {
-    let host = HostPortConfig {
-        read_ns: 0,
-        spread_ns: 0,
-        mbps: 0,
-    };
+/// A host port that answers at once.
+pub const AT_ONCE: HostPortConfig = HostPortConfig {
+    read_ns: 0,
+    spread_ns: 0,
+    mbps: 0,
+};
+
+/// `direct`: inline data in a direct WQE.
+pub fn write_latency(bytes: u32, host: HostPortConfig, direct: bool) -> Latency {
     let cfg = SimConfig {
         cards: 2,
         host,
         fabric: FabricConfig::default(),
     };
     let mut p = Pair::new(&cfg, 1, 1 << 20, &Conn::default());
-    let wr = p.rdma(0, op::WRITE, 0, 0, bytes);
+    let mut wr = p.rdma(0, op::WRITE, 0, 0, bytes);
+    if direct {
+        wr.sges.clear();
+        wr.inline = Some(vec![0x5A; bytes as usize]);
+    }
     // The first fills the translation caches.
     for _ in 0..3 {
         for _ in 0..3000 {
             p.sim.step();
         }
-        p.post(0, 0, &wr);
+        if direct {
+            p.post_direct(0, 0, &wr);
+        } else {
+            p.post(0, 0, &wr);
+        }
         p.wait(0, 100_000);
     }
     let (a, b) = (p.sim.nodes[0].marks, p.sim.nodes[1].marks);

@@ -301,7 +301,9 @@ impl Node {
         };
         if self.i.mmio_wr_valid != 0 && self.o.mmio_wr_ready != 0 {
             let w = self.mmio.pop_front().expect("it was offered");
-            if w.addr >= regs::PAGE && w.addr % regs::PAGE == regs::doorbell::SQ {
+            let at = w.addr % regs::PAGE;
+            let send = at == regs::doorbell::SQ || at == regs::doorbell::DIRECT_WQE;
+            if w.addr >= regs::PAGE && send {
                 self.marks.doorbell = self.cycles;
                 self.marks.first_tx = 0;
             }

@@ -122,6 +122,14 @@ impl Pair {
         i
     }
 
+    /// The same with a direct WQE in place of the doorbell.
+    pub fn post_direct(&mut self, e: usize, q: usize, wr: &Wr) -> u16 {
+        let end = &mut self.ends[e];
+        let i = end.host.post_send(&mut self.sim, &mut end.qps[q], wr);
+        end.host.ring_direct(&mut self.sim, &end.qps[q], i);
+        i
+    }
+
     pub fn recv(&mut self, e: usize, q: usize, sges: &[(u64, u32, u32)]) -> u16 {
         let end = &mut self.ends[e];
         let i = end.host.post_recv(&mut self.sim, &mut end.qps[q], sges);

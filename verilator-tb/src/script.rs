@@ -103,6 +103,8 @@ pub struct Wr {
     pub compare: u64,
     /// UD: where to.
     pub ud: Option<UdDest>,
+    /// Payload in the WQE itself, at most 32 bytes; no SGEs then.
+    pub inline: Option<Vec<u8>>,
     /// (address, bytes, lkey)
     pub sges: Vec<(u64, u32, u32)>,
 }
@@ -431,6 +433,12 @@ impl Host {
         f::units.put(&mut b, units as u64);
         f::imm.put(&mut b, wr.imm as u64);
         f::length.put(&mut b, wr.sges.iter().map(|s| s.1 as u64).sum());
+        f::qpn.put(&mut b, qp.qpn as u64);
+        if let Some(d) = &wr.inline {
+            f::inline.put(&mut b, 1);
+            f::length.put(&mut b, d.len() as u64);
+            b[wqe::INLINE_AT..wqe::INLINE_AT + d.len()].copy_from_slice(d);
+        }
         f::index.put(&mut b, qp.pi as u64);
         f::remote_va.put(&mut b, wr.remote_va);
         f::rkey.put(&mut b, wr.rkey as u64);
@@ -477,6 +485,19 @@ impl Host {
             regs::doorbell::SQ,
             qp.qpn as u64 | (qp.pi as u64) << 32,
         );
+    }
+
+    /// Tells the card of the WQE at `index`, the newest, by its unit 0.
+    pub fn ring_direct(&self, sim: &mut Sim, qp: &Qp, index: u16) {
+        let slot = index as u64 & ((1 << qp.sq_log) - 1);
+        let unit =
+            sim.mem(self.card)
+                .peek_vec(self.pasid, qp.sq + slot * wqe::UNIT as u64, wqe::UNIT);
+        sim.nodes[self.card].mmio.push_back(MmioWrite {
+            addr: self.pasid as u32 * regs::PAGE + regs::doorbell::DIRECT_WQE,
+            len: 64,
+            data: unit.try_into().expect("64 bytes"),
+        });
     }
 
     pub fn post_recv(&self, sim: &mut Sim, qp: &mut Qp, sges: &[(u64, u32, u32)]) -> u16 {

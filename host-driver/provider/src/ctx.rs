@@ -28,6 +28,8 @@ pub struct Caps {
     pub max_rd: u32,
     /// Compare and swap, fetch and add.
     pub atomics: bool,
+    /// Inline data in the WQE, WQEs in the doorbell.
+    pub direct: bool,
 }
 
 pub struct Ctx {
@@ -108,6 +110,7 @@ impl Ctx {
                 max_sge: 0,
                 max_rd: 0,
                 atomics: false,
+                direct: false,
             },
             guid: id.guid,
             gids: id.gids,
@@ -183,6 +186,7 @@ impl Ctx {
             max_sge: read(admin::MAX_SGE)?,
             max_rd: read(admin::MAX_RD)?,
             atomics: read(admin::FEATURES)? & admin::FEATURE_ATOMICS != 0,
+            direct: read(admin::FEATURES)? & admin::FEATURE_DIRECT != 0,
         };
         Ok(())
     }

@@ -36,6 +36,11 @@ impl<T> Spin<T> {
             self.wait();
         }
     }
+    /// Takes the lock if nobody has it.
+    #[inline]
+    pub fn try_hold(&self) -> bool {
+        !self.held.swap(true, Ordering::Acquire)
+    }
     #[cold]
     #[inline(never)]
     fn wait(&self) {

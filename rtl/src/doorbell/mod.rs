@@ -16,6 +16,8 @@ packed_struct! {
         pub is8: bool,
         /// 64-byte write.
         pub is64: bool,
+        /// A direct WQE of one unit, which goes along.
+        pub direct: bool,
         /// QPN or CQN.
         pub obj: Bits<24>,
         pub hi: Bits<32>,
@@ -35,7 +37,7 @@ pub enum DbState {
 /// * `LQ`, `LC`: log2 of QPs and CQs. Ports `cfg` and `cqt` are read ports of tables (data one cycle after the address).
 /// * Page 0 belongs to the administrator: an 8-byte write to the command doorbell's offset is a command of PASID 0, anything else
 ///   goes out on `adm` (one pulse, no ready). In other pages: doorbells of `hdl_spec::regs::doorbell`, single 8-byte writes, or the
-///   64-byte direct WQE, which counts as an SQ doorbell for the index behind it (the unit is fetched from the ring).
+///   64-byte direct WQE, which counts as an SQ doorbell for the index behind it; `sqdb_direct`: it is the whole WQE, and `sqdb_unit` has it.
 /// * Dropped with one pulse of `ev_refused`: an unknown offset or size; a QPN whose tag or owner differs or that is in RESET; a
 ///   CQN that doesn't exist or has another owner.
 /// * Initiation interval 3 (plus waiting for `ready`), latency 3. Order is kept, so one stream that waits holds all back.
@@ -54,6 +56,8 @@ pub struct Doorbell<const LQ: usize, const LC: usize> {
     pub cqt_rdata: Signal<In, Cq>,
     pub sqdb_valid: Signal<Out, bool>,
     pub sqdb_data: Signal<Out, QpIdx>,
+    pub sqdb_direct: Signal<Out, bool>,
+    pub sqdb_unit: Signal<Out, Bits<512>>,
     pub sqdb_ready: Signal<In, bool>,
     pub rqdb_valid: Signal<Out, bool>,
     pub rqdb_data: Signal<Out, QpIdx>,
@@ -70,6 +74,8 @@ pub struct Doorbell<const LQ: usize, const LC: usize> {
     pub ev_refused: Signal<Out, bool>,
     pub idle: Signal<Out, bool>,
     fifo: Fifo<Db, 4>,
+    units_in: Fifo<Bits<512>, 4>,
+    unit: DFF<Bits<512>>,
     state: DFF<DbState>,
     r: DFF<Db>,
     is_sq: DFF<bool>,
@@ -141,6 +147,8 @@ impl<const LQ: usize, const LC: usize> Default for Doorbell<LQ, LC> {
             cqt_rdata: Default::default(),
             sqdb_valid: Default::default(),
             sqdb_data: Default::default(),
+            sqdb_direct: Default::default(),
+            sqdb_unit: Default::default(),
             sqdb_ready: Default::default(),
             rqdb_valid: Default::default(),
             rqdb_data: Default::default(),
@@ -157,6 +165,8 @@ impl<const LQ: usize, const LC: usize> Default for Doorbell<LQ, LC> {
             ev_refused: Default::default(),
             idle: Default::default(),
             fifo: Default::default(),
+            units_in: Default::default(),
+            unit: Default::default(),
             state: Default::default(),
             r: Default::default(),
             is_sq: Default::default(),
@@ -215,9 +225,10 @@ impl<const LQ: usize, const LC: usize> Default for Doorbell<LQ, LC> {
 impl<const LQ: usize, const LC: usize> Logic for Doorbell<LQ, LC> {
     #[hdl_gen]
     fn update(&mut self) {
-        dff_setup!(self, clock, state, r, is_sq, is_rq, is_cq, is_cmd, is_adm, refused);
-        clock!(self, clock, fifo);
+        dff_setup!(self, clock, unit, state, r, is_sq, is_rq, is_cq, is_cmd, is_adm, refused);
+        clock!(self, clock, fifo, units_in);
         self.fifo.rst.next = self.rst.val();
+        self.units_in.rst.next = self.rst.val();
 
         // intake
         self.w.next.page = self.mmio_wr_addr.val().get_bits::<12>(12);
@@ -232,13 +243,18 @@ impl<const LQ: usize, const LC: usize> Logic for Doorbell<LQ, LC> {
         self.x.next = self.mmio_wr_data.val() >> self.at_units.val();
         self.units.next = bit_cast::<16, 3>(self.x.val().get_bits::<3>(0));
         self.sum.next = self.index.val() + self.units.val();
+        self.w.next.direct = false;
         self.x.next = self.mmio_wr_data.val() >> self.at_qpn.val();
         if self.mmio_wr_len.val() == 64 {
             self.w.next.obj = self.x.val().get_bits::<24>(0);
             self.w.next.hi = bit_cast::<32, 16>(self.sum.val());
+            self.w.next.direct = self.units.val() == 1;
         }
         self.fifo.s_valid.next = self.mmio_wr_valid.val();
         self.fifo.s_data.next = self.w.val();
+        // both queues move together
+        self.units_in.s_valid.next = self.mmio_wr_valid.val();
+        self.units_in.s_data.next = self.mmio_wr_data.val();
         self.mmio_wr_ready.next = self.fifo.s_ready.val();
 
         // the head and its table entries
@@ -277,6 +293,7 @@ impl<const LQ: usize, const LC: usize> Logic for Doorbell<LQ, LC> {
             | self.at_adm.val();
 
         self.fifo.m_ready.next = false;
+        self.units_in.m_ready.next = false;
         self.refused.d.next = false;
         self.taken.next = (self.is_sq.q.val() & self.sqdb_ready.val())
             | (self.is_rq.q.val() & self.rqdb_ready.val())
@@ -291,7 +308,9 @@ impl<const LQ: usize, const LC: usize> Logic for Doorbell<LQ, LC> {
             }
             DbState::Check => {
                 self.fifo.m_ready.next = true;
+                self.units_in.m_ready.next = true;
                 self.r.d.next = self.h.val();
+                self.unit.d.next = self.units_in.m_data.val();
                 self.is_sq.d.next = self.at_sq.val() & self.qp_ok.val();
                 self.is_rq.d.next = self.at_rq.val() & self.qp_ok.val();
                 self.is_cq.d.next = self.at_cq.val() & self.cq_ok.val();
@@ -331,6 +350,8 @@ impl<const LQ: usize, const LC: usize> Logic for Doorbell<LQ, LC> {
             (bit_cast::<64, 32>(self.o_hi.val()) << 32) | bit_cast::<64, 32>(self.o_lo.val());
         self.sqdb_valid.next = self.is_sq.q.val();
         self.sqdb_data.next = self.qi.val();
+        self.sqdb_direct.next = self.o.val().direct;
+        self.sqdb_unit.next = self.unit.q.val();
         self.rqdb_valid.next = self.is_rq.q.val();
         self.rqdb_data.next = self.qi.val();
         self.cqdb_valid.next = self.is_cq.q.val();

@@ -6,7 +6,10 @@ impl<const LQ: usize, const LS: usize, const A: usize> Logic for Fetch<LQ, LS, A
     #[hdl_gen]
     fn update(&mut self) {
         dff_setup!(self, clock, f_v, f_d, fwd_v, fwd_tag, fwd_n, tags, state, q, x, k_done, k_err);
-        dff_setup!(self, clock, k_ctl, k_rst, k_db, k_wait, s, pasid, base, log, limit, left, room);
+        dff_setup!(
+            self, clock, k_ctl, k_rst, k_db, k_wait, k_direct, hit, unit, s, pasid, base, log,
+            limit, left, room
+        );
         dff_setup!(self, clock, group, ring, n, answer, turn, sweep, sweep_q, out_v, out_d, flt_v);
         dff_setup!(self, clock, flt_d);
         clock!(self, clock, st, una, avail, pi_copy, stamp, slots, ctx, cnt, done, kick, wait_tag);
@@ -44,11 +47,22 @@ impl<const LQ: usize, const LS: usize, const A: usize> Logic for Fetch<LQ, LS, A
         self.fu_idx.next = self.fu_ctx.val().fi + bit_cast::<16, 4>(self.fu_n.val());
         self.fu_end.next = (self.fu_ctx.val().fi + bit_cast::<16, 4>(self.fu_n.val())) + 1;
         self.fu_qp.next = self.fu_ctx.val().qp;
-        self.slots.we.next = self.fu_mine.val() & !self.fu.val().err;
+        self.stay.next = self.hit.q.val() & (self.fu_mine.val() | self.out_v.q.val());
+        self.put.next =
+            (self.state.q.val() == FetchState::Ask) & (self.hit.q.val() & !self.stay.val());
+        self.slots.we.next = (self.fu_mine.val() & !self.fu.val().err) | self.put.val();
         self.slots.waddr.next = (bit_cast::<A, LQ>(self.fu_qp.val().get_bits::<LQ>(0))
             << self.ls.val())
             | bit_cast::<A, LS>(self.fu_idx.val().get_bits::<LS>(0));
         self.slots.wdata.next = self.fu.val().data;
+        self.fi.next = self.s.q.val().fi;
+        self.slot_a.next = bit_cast::<A, LQ>(self.q.q.val().get_bits::<LQ>(0)) << self.ls.val();
+        if !self.fu_mine.val() {
+            // a unit that came with its doorbell
+            self.slots.waddr.next =
+                self.slot_a.val() | bit_cast::<A, LS>(self.fi.val().get_bits::<LS>(0));
+            self.slots.wdata.next = self.unit.q.val();
+        }
         self.fu_done.next.qp = self.fu_qp.val();
         self.fu_done.next.tag = self.fu_tag.val().get_bits::<4>(0);
         self.fu_done.next.end = self.fu_end.val();
@@ -144,7 +158,6 @@ impl<const LQ: usize, const LS: usize, const A: usize> Logic for Fetch<LQ, LS, A
         self.out_w.next.idx = self.x.q.val();
         self.flt_w.next.qp = self.q.q.val();
         self.flt_w.next.kind = self.kind.val();
-        self.fi.next = self.s.q.val().fi;
         self.mask.next = bits::<16>(0xFFFF) << self.log.q.val();
         self.mask.next = !self.mask.val();
         self.gmask.next = 7.into();
@@ -206,6 +219,8 @@ impl<const LQ: usize, const LS: usize, const A: usize> Logic for Fetch<LQ, LS, A
                 self.k_rst.d.next = false;
                 self.k_db.d.next = false;
                 self.k_wait.d.next = false;
+                self.k_direct.d.next = false;
+                self.hit.d.next = false;
                 self.answer.d.next = false;
                 if self.done.m_valid.val() {
                     // its messages need the output registers
@@ -231,7 +246,9 @@ impl<const LQ: usize, const LS: usize, const A: usize> Logic for Fetch<LQ, LS, A
                     if !self.out_v.q.val() | !self.receive.val() {
                         self.db_ready.next = true;
                         self.x.d.next = self.db.val().idx;
+                        self.unit.d.next = self.db_unit.val();
                         self.k_db.d.next = true;
+                        self.k_direct.d.next = self.db_direct.val();
                         self.turn.d.next = true;
                         self.state.d.next = FetchState::Load;
                     }
@@ -319,6 +336,13 @@ impl<const LQ: usize, const LS: usize, const A: usize> Logic for Fetch<LQ, LS, A
                 if self.by_group.val() {
                     self.n.d.next = self.group.q.val();
                 }
+                if ((self.k_direct.q.val() & (self.left.q.val() == 1))
+                    & (self.room.q.val().any() & !self.s.q.val().busy))
+                    & !self.s.q.val().dead
+                {
+                    self.hit.d.next = true;
+                    self.n.d.next = 0.into();
+                }
                 self.state.d.next = FetchState::Ask;
             }
             FetchState::Ask => {
@@ -330,7 +354,13 @@ impl<const LQ: usize, const LS: usize, const A: usize> Logic for Fetch<LQ, LS, A
                     self.sw.next.wait = true;
                     self.wait_tag.s_valid.next = true;
                 }
-                if !self.go.val() | self.rd_ready.val() {
+                if self.put.val() {
+                    self.sw.next.fi = self.x.q.val();
+                    self.avail.we.next = true;
+                    self.out_v.d.next = true;
+                    self.out_d.d.next = self.out_w.val();
+                }
+                if (!self.go.val() | self.rd_ready.val()) & !self.stay.val() {
                     self.st.we.next = true;
                     self.ctx.we.next = self.go.val();
                     if !self.go.val() {

@@ -56,6 +56,8 @@ pub enum FetchState {
 ///   reset clears `una`), so the consumer that frees never waits for this block.
 /// * Events (completion, control, doorbell, freed slots, tag) take 5 cycles each; a doorbell leads to its read 4 cycles later.
 /// * `fill` units are taken one a cycle. `ready` (send) follows every completed read and waits in one register.
+/// * `db_direct`: the unit goes straight to its slot if it is the next one, has a slot, and no read is under way; else it is read like any other.
+///   `ready` then follows 4 cycles after the doorbell (more while `fill` units arrive).
 /// * `notify` (receive) repeats a doorbell of a QP in ERR.
 /// * After `rst` the tables are cleared, one QP a cycle.
 /// * RESET: clears the indices; answered when no read is in flight. Other control orders are answered at once.
@@ -66,6 +68,9 @@ pub struct Fetch<const LQ: usize, const LS: usize, const A: usize> {
     pub now: Signal<In, Bits<48>>,
     pub db_valid: Signal<In, bool>,
     pub db_data: Signal<In, QpIdx>,
+    /// The doorbell brings its only new unit along (send).
+    pub db_direct: Signal<In, bool>,
+    pub db_unit: Signal<In, Bits<512>>,
     pub db_ready: Signal<Out, bool>,
     pub free_valid: Signal<In, bool>,
     pub free_data: Signal<In, QpIdx>,
@@ -124,6 +129,9 @@ pub struct Fetch<const LQ: usize, const LS: usize, const A: usize> {
     k_rst: DFF<bool>,
     k_db: DFF<bool>,
     k_wait: DFF<bool>,
+    k_direct: DFF<bool>,
+    hit: DFF<bool>,
+    unit: DFF<Bits<512>>,
     s: DFF<FetchSt>,
     pasid: DFF<Bits<12>>,
     base: DFF<Bits<48>>,
@@ -154,6 +162,9 @@ pub struct Fetch<const LQ: usize, const LS: usize, const A: usize> {
     zero: Constant<FetchSt>,
     // Locals
     init: Signal<Local, bool>,
+    put: Signal<Local, bool>,
+    stay: Signal<Local, bool>,
+    slot_a: Signal<Local, Bits<A>>,
     fin: Signal<Local, CtlFill>,
     fin_tag: Signal<Local, Bits<8>>,
     fu: Signal<Local, CtlFill>,
@@ -218,6 +229,8 @@ impl<const LQ: usize, const LS: usize, const A: usize> Fetch<LQ, LS, A> {
             now: Default::default(),
             db_valid: Default::default(),
             db_data: Default::default(),
+            db_direct: Default::default(),
+            db_unit: Default::default(),
             db_ready: Default::default(),
             free_valid: Default::default(),
             free_data: Default::default(),
@@ -273,6 +286,9 @@ impl<const LQ: usize, const LS: usize, const A: usize> Fetch<LQ, LS, A> {
             k_rst: Default::default(),
             k_db: Default::default(),
             k_wait: Default::default(),
+            k_direct: Default::default(),
+            hit: Default::default(),
+            unit: Default::default(),
             s: Default::default(),
             pasid: Default::default(),
             base: Default::default(),
@@ -302,6 +318,9 @@ impl<const LQ: usize, const LS: usize, const A: usize> Fetch<LQ, LS, A> {
             tag_bit: array_init(|i| Constant::new((1u64 << i).into())),
             zero: Constant::new(Default::default()),
             init: Default::default(),
+            put: Default::default(),
+            stay: Default::default(),
+            slot_a: Default::default(),
             fin: Default::default(),
             fin_tag: Default::default(),
             fu: Default::default(),

@@ -15,7 +15,7 @@ packed_struct! {
         pub fence: bool,
         /// Set the SE bit on the last packet.
         pub solicited: bool,
-        /// Payload is in the WQE itself.
+        /// SEND, WRITE: the payload, at most 32 bytes, is at byte 32 of unit 0; no SGE.
         pub inline: bool,
         pub rsv0: Bits<4>,
         /// Number of SGEs, 0..=16.

@@ -283,6 +283,8 @@ impl<const LOG_QP: usize, const LOG_MR: usize, const LOG_JOBS: usize> Logic
         // the packet at hand
         self.t.next.first = true;
         self.t.next.last = true;
+        self.t.next.inl = false;
+        self.t.next.idata = 0.into();
         self.t.next.kind = 0.into();
         self.t.next.qp = self.qp.q.val();
         self.t.next.opcode = 14.into();

@@ -10,7 +10,7 @@ impl<const LOG_QP: usize, const LOG_SQ: usize, const LOG_MR: usize> Logic
         dff_setup!(self, clock, st, walk, ev, qp, was_rx, c, g, av, stp, r, wi, h, s, k2);
         dff_setup!(self, clock, skip, rem, nleft, plen, left, last, first, fs, zl, all, mode);
         dff_setup!(self, clock, sh, mtub, opn, ur, oa, ob, avd, step, wbad, lbad, up, rz);
-        dff_setup!(self, clock, swap, cmpl, cmph);
+        dff_setup!(self, clock, swap, cmpl, cmph, ib);
         dff_setup!(self, clock, room, segva, off, lim, fl, ok, badr, kend, sum, sumok, seglen);
         dff_setup!(self, clock, segall, lstat, rd, acnt, act, re, need_free, prog, rw, setr, shut);
         dff_setup!(self, clock, unach, fw, fw_qp, fw_push, ip_v, ip_qp, tx_v, tx_d, pl_v, pl_d);
@@ -157,7 +157,10 @@ impl<const LOG_QP: usize, const LOG_SQ: usize, const LOG_MR: usize> Logic
             self.badty.next = (self.hw.val().opcode == 2) | (self.hw.val().opcode >= 5);
         }
         self.watom.next = (self.hw.val().opcode == 6) | (self.hw.val().opcode == 7);
-        self.badop.next = ((((self.hw.val().opcode > 7) | self.hw.val().inline)
+        self.winl.next = self.hw.val().inline;
+        self.badin.next =
+            self.winl.val() & ((self.hw.val().opcode > 4) | (self.hw.val().num_sge != 0));
+        self.badop.next = ((((self.hw.val().opcode > 7) | self.badin.val())
             | (self.watom.val() & (self.hw.val().num_sge != 1)))
             | (!self.idxok.val() | !self.unok.val()))
             | (self.badty.val()
@@ -167,7 +170,8 @@ impl<const LOG_QP: usize, const LOG_SQ: usize, const LOG_MR: usize> Logic
         self.badlen.next = ((self.wlen.val().get_bit(31) & self.wlow.val().any())
             | ((self.watom.val() & (self.wlen.val() != 8))
                 | (self.ud.val() & (self.wlen.val() > 4096))))
-            | (((self.hw.val().num_sge == 0) & self.wlen.val().any())
+            | ((((self.hw.val().num_sge == 0) & !self.winl.val()) & self.wlen.val().any())
+                | (self.winl.val() & (self.wlen.val() > 32))
                 | ((self.hw.val().num_sge == 1) & (self.su.val().len2 != self.wlen.val())));
         self.skip_n.next = self.poff.val();
         if self.ev.q.val() == 0 {
@@ -358,6 +362,8 @@ impl<const LOG_QP: usize, const LOG_SQ: usize, const LOG_MR: usize> Logic
         self.t.next.seg_mr = self.key.val().get_bits::<16>(8);
         self.t.next.seg_va = self.segva.q.val();
         self.t.next.seg_len = self.seglen.q.val();
+        self.t.next.inl = self.hh.val().inline;
+        self.t.next.idata = self.ib.q.val();
         if !self.pay.val() {
             self.t.next.seg_len = 0.into();
         }
@@ -534,6 +540,7 @@ impl<const LOG_QP: usize, const LOG_SQ: usize, const LOG_MR: usize> Logic
                 self.swap.d.next = self.su.val().va3;
                 self.cmpl.d.next = self.su.val().len3;
                 self.cmph.d.next = self.su.val().key3;
+                self.ib.d.next = self.slot_rdata.val().get_bits::<256>(256);
                 self.nx.next.va = self.su.val().va2;
                 self.nx.next.len = self.su.val().len2;
                 self.nx.next.key = self.su.val().key2;
@@ -627,7 +634,7 @@ impl<const LOG_QP: usize, const LOG_SQ: usize, const LOG_MR: usize> Logic
                 {
                     self.all.d.next = true;
                     self.mode.d.next = 1.into();
-                } else if !self.zl.q.val() {
+                } else if !self.zl.q.val() & !self.hh.val().inline {
                     self.jump.next = true;
                 }
             }
@@ -713,6 +720,11 @@ impl<const LOG_QP: usize, const LOG_SQ: usize, const LOG_MR: usize> Logic
                 if self.zl.q.val() {
                     self.seglen.d.next = 0.into();
                     self.segall.d.next = true;
+                } else if self.hh.val().inline {
+                    // no SGE; a packet holds it all
+                    self.seglen.d.next = self.left.q.val();
+                    self.segall.d.next = true;
+                    self.ok.d.next = true;
                 }
                 self.st.d.next = St::Emit;
             }

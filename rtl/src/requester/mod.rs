@@ -49,7 +49,8 @@
 //! * UC: SEND and WRITE only, UD too: nothing is outstanding (`psn_una` goes along), no timer; a WQE completes when the egress reports its last packet on
 //!   `td`, which goes before everything but `ctl`. So at most the packets between here and the egress are in its queue of 128.
 //! * Opcodes: SEND, SEND_IMM, SEND_INV, WRITE, WRITE_IMM, READ, CMP_SWAP, FETCH_ADD (one SGE of 8 bytes; an atomic goes the way of a READ of one
-//!   packet, its data comes in the header of the ATOMIC ACK). Others, and inline data, end with LOC_QP_OP.
+//!   packet, its data comes in the header of the ATOMIC ACK). Inline data (SEND, WRITE: up to 32 bytes of unit 0 behind byte 32, no SGE) goes
+//!   along in the `TxCmd`. Other opcodes end with LOC_QP_OP.
 //!
 //! # Cycles
 //! Send: 6 per packet with one SGE, same QP back to back; 2 more per SGE skipped, 4 per further piece (8 while checking and sending it). READ response: 7 per packet with one
@@ -297,6 +298,8 @@ pub struct Requester<const LOG_QP: usize, const LOG_SQ: usize, const LOG_MR: usi
     step: DFF<Bits<3>>,
     wbad: DFF<bool>,
     lbad: DFF<bool>,
+    // inline data
+    ib: DFF<Bits<256>>,
     // operands of an atomic
     swap: DFF<Bits<64>>,
     cmpl: DFF<Bits<32>>,
@@ -413,6 +416,8 @@ pub struct Requester<const LOG_QP: usize, const LOG_SQ: usize, const LOG_MR: usi
     orig: Signal<Local, Bits<64>>,
     nsge: Signal<Local, Bits<5>>,
     few: Signal<Local, bool>,
+    winl: Signal<Local, bool>,
+    badin: Signal<Local, bool>,
     badop: Signal<Local, bool>,
     badlen: Signal<Local, bool>,
     multi: Signal<Local, bool>,

@@ -95,6 +95,8 @@ impl<const LQ: usize, const LS: usize, const A: usize> Logic for RqFetch<LQ, LS,
         self.core.now.next = self.now.val();
         self.core.db_valid.next = self.rqdb_valid.val();
         self.core.db_data.next = self.rqdb_data.val();
+        self.core.db_direct.next = false;
+        self.core.db_unit.next = 0.into();
         self.rqdb_ready.next = self.core.db_ready.val();
         self.core.free_valid.next = self.rqfree_valid.val();
         self.core.free_data.next = self.rqfree_data.val();

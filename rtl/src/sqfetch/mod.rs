@@ -10,6 +10,7 @@ use rust_hdl::prelude::*;
 ///
 /// * `LQ` log2 of QPs, `LS` log2 of slots a QP, `A` = `LQ + LS`.
 /// * `slot_raddr` is {qp, index mod 2^LS}; units below `avail` are valid. `ready` comes once after every completed read.
+/// * `sqdb_direct`: `sqdb_unit` is the unit that the doorbell tells of (a WQE of one unit); no read is needed for it.
 /// * `stamp`: when the newest doorbell of a QP was taken.
 /// * A refused read reports `flt` (kind 6) once; that ring stops until RESET.
 #[derive(LogicBlock)]
@@ -19,6 +20,8 @@ pub struct SqFetch<const LQ: usize, const LS: usize, const A: usize> {
     pub now: Signal<In, Bits<48>>,
     pub sqdb_valid: Signal<In, bool>,
     pub sqdb_data: Signal<In, QpIdx>,
+    pub sqdb_direct: Signal<In, bool>,
+    pub sqdb_unit: Signal<In, Bits<512>>,
     pub sqdb_ready: Signal<Out, bool>,
     pub sqfree_valid: Signal<In, bool>,
     pub sqfree_data: Signal<In, QpIdx>,
@@ -57,6 +60,8 @@ impl<const LQ: usize, const LS: usize, const A: usize> Default for SqFetch<LQ, L
             now: Default::default(),
             sqdb_valid: Default::default(),
             sqdb_data: Default::default(),
+            sqdb_direct: Default::default(),
+            sqdb_unit: Default::default(),
             sqdb_ready: Default::default(),
             sqfree_valid: Default::default(),
             sqfree_data: Default::default(),
@@ -97,6 +102,8 @@ impl<const LQ: usize, const LS: usize, const A: usize> Logic for SqFetch<LQ, LS,
         self.core.now.next = self.now.val();
         self.core.db_valid.next = self.sqdb_valid.val();
         self.core.db_data.next = self.sqdb_data.val();
+        self.core.db_direct.next = self.sqdb_direct.val();
+        self.core.db_unit.next = self.sqdb_unit.val();
         self.sqdb_ready.next = self.core.db_ready.val();
         self.core.free_valid.next = self.sqfree_valid.val();
         self.core.free_data.next = self.sqfree_data.val();

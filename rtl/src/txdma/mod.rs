@@ -7,6 +7,7 @@
 //!   one cycle later).
 //! * A frame starts at byte 0 of a buffer word; its payload lies at the byte offset that it has in the frame, behind room for the headers. The
 //!   rest of the first words is undefined. Frames without payload take no words.
+//! * A segment that lies in the command (`inl`) takes a tag, but no translation and no host read: its words go into the buffer when no completion does.
 //! * Tags are given out and retired in ring order; completions come in any order between tags.
 //! * Initiation interval: 5 cycles a packet, 2 a further segment, 2 a chunk. A command waits while the buffer has no room or 64
 //!   frames wait. Latency: 4 cycles from command to translation request, 2 from chunk to host read, 5 from the last completion word to
@@ -60,6 +61,9 @@ packed_struct! {
         pub dst: Bits<20>,
         /// Last of its packet.
         pub last: bool,
+        /// It is in the command: so many bytes, no translation.
+        pub inl: bool,
+        pub len: Bits<6>,
     }
 }
 
@@ -116,6 +120,7 @@ pub struct TxDma<
     mem: LaneRam<W, L, LOG_TX>,
     descs: Fifo<TxDesc, 6>,
     segs: Fifo<Seg, 5>,
+    inls: Fifo<Bits<256>, 2>,
     ready: Fifo<bool, 6>,
     // commands
     st: DFF<St>,
@@ -147,12 +152,26 @@ pub struct TxDma<
     nd: Signal<Local, TxDesc>,
     seg: Signal<Local, Seg>,
     rq: Signal<Local, XlReq>,
+    inl: Signal<Local, bool>,
     // chunks
     busy: DFF<bool>,
     ch: DFF<XlChunk>,
     ch_dst: DFF<Bits<20>>,
     ch_last: DFF<bool>,
     acc: DFF<Bits<13>>,
+    // the segment at hand is `inl`
+    ch_inl: DFF<bool>,
+    // its words, as they go to the buffer
+    ij_v: DFF<bool>,
+    ij_tag: DFF<Bits<LOG_TAGS>>,
+    ij_data: DFF<Bits<256>>,
+    ij_left: DFF<Bits<6>>,
+    ij_go: Signal<Local, bool>,
+    ij_last: Signal<Local, bool>,
+    ij_meta: Signal<Local, HostRdMeta>,
+    can: Signal<Local, bool>,
+    ch_len: Signal<Local, Bits<13>>,
+    zero_ck: Signal<Local, XlChunk>,
     tail: DFF<Bits<LOG_TAGS>>,
     inuse: DFF<Bits<8>>,
     lastf: DFF<Bits<T>>,
@@ -211,11 +230,13 @@ impl<
     fn update(&mut self) {
         dff_setup!(self, clock, st, c, hl, words, head, space, dst, rem);
         dff_setup!(self, clock, busy, ch, ch_dst, ch_last, acc, tail, inuse, lastf);
+        dff_setup!(self, clock, ch_inl, ij_v, ij_tag, ij_data, ij_left);
         dff_setup!(self, clock, oldest, done, bad, fbad);
-        clock!(self, clock, place, mem, descs, segs, ready);
+        clock!(self, clock, place, mem, descs, segs, inls, ready);
         self.place.rst.next = self.rst.val();
         self.descs.rst.next = self.rst.val();
         self.segs.rst.next = self.rst.val();
+        self.inls.rst.next = self.rst.val();
         self.ready.rst.next = self.rst.val();
         self.one.next = 1.into();
 
@@ -234,9 +255,15 @@ impl<
         self.want.next = bit_cast::<16, 12>(self.words.q.val());
         self.fits.next = (self.want.val() <= self.space.q.val()) & self.descs.s_ready.val();
         self.alloc.next = (self.st.q.val() == St::Alloc) & self.fits.val();
+        self.inl.next = self.c.q.val().inl;
         self.ask.next =
             ((self.st.q.val() == St::Seg) & self.seg_len.val().any()) & self.segs.s_ready.val();
         self.asked.next = self.ask.val() & self.req_ready.val();
+        if self.inl.val() {
+            self.asked.next = self.ask.val() & self.inls.s_ready.val();
+        }
+        self.inls.s_data.next = self.c.q.val().idata;
+        self.inls.s_valid.next = self.asked.val() & self.inl.val();
         self.cmd_ready.next = self.st.q.val() == St::Idle;
         self.head16.next = bit_cast::<16, LOG_TX>(self.head.q.val());
         match self.st.q.val() {
@@ -283,13 +310,15 @@ impl<
                 }
             }
         }
-        self.req_valid.next = self.ask.val();
+        self.req_valid.next = self.ask.val() & !self.inl.val();
         self.rq.next.mr = self.c.q.val().seg_mr;
         self.rq.next.va = self.c.q.val().seg_va;
         self.rq.next.len = self.seg_len.val();
         self.req_data.next = self.rq.val();
         self.seg.next.dst = self.dst.q.val();
         self.seg.next.last = self.rem.q.val() == self.seg_len.val();
+        self.seg.next.inl = self.inl.val();
+        self.seg.next.len = self.seg_len.val().get_bits::<6>(0);
         self.segs.s_data.next = self.seg.val();
         self.segs.s_valid.next = self.asked.val();
         self.nd.next.kind = self.kind.val();
@@ -330,10 +359,23 @@ impl<
         // chunks to reads
         self.sg.next = self.segs.m_data.val();
         self.ck.next = self.chunk_data.val();
-        self.chunk_ready.next = !self.busy.q.val() & self.segs.m_valid.val();
+        self.chunk_ready.next = !self.busy.q.val() & (self.segs.m_valid.val() & !self.sg.val().inl);
         self.segs.m_ready.next = false;
-        if (self.chunk_valid.val() & self.segs.m_valid.val()) & !self.busy.q.val() {
+        self.zero_ck.next.pasid = 0.into();
+        self.zero_ck.next.addr = 0.into();
+        self.zero_ck.next.len = bit_cast::<13, 6>(self.sg.val().len);
+        self.zero_ck.next.last = true;
+        self.zero_ck.next.err = false;
+        if (self.segs.m_valid.val() & self.sg.val().inl) & !self.busy.q.val() {
             self.busy.d.next = true;
+            self.ch_inl.d.next = true;
+            self.ch.d.next = self.zero_ck.val();
+            self.ch_dst.d.next = self.sg.val().dst;
+            self.ch_last.d.next = self.sg.val().last;
+            self.segs.m_ready.next = true;
+        } else if (self.chunk_valid.val() & self.segs.m_valid.val()) & !self.busy.q.val() {
+            self.busy.d.next = true;
+            self.ch_inl.d.next = false;
             self.ch.d.next = self.chunk_data.val();
             self.ch_dst.d.next = self.sg.val().dst + bit_cast::<20, 13>(self.acc.q.val());
             self.ch_last.d.next = self.ck.val().last & self.sg.val().last;
@@ -347,9 +389,13 @@ impl<
         self.all_tag.next = !self.zero_tag.val();
         self.full.next = bit_cast::<8, LOG_TAGS>(self.all_tag.val()) + 1;
         self.tag_free.next = self.inuse.q.val() != self.full.val();
-        self.rd_valid.next = (self.busy.q.val() & self.tag_free.val()) & !self.ch.q.val().err;
-        self.give.next =
-            (self.busy.q.val() & self.tag_free.val()) & (self.ch.q.val().err | self.rd_ready.val());
+        self.rd_valid.next = (self.busy.q.val() & self.tag_free.val())
+            & (!self.ch.q.val().err & !self.ch_inl.q.val());
+        self.can.next = self.ch.q.val().err | self.rd_ready.val();
+        if self.ch_inl.q.val() {
+            self.can.next = !self.ij_v.q.val();
+        }
+        self.give.next = (self.busy.q.val() & self.tag_free.val()) & self.can.val();
         self.rdd.next.pasid = self.ch.q.val().pasid;
         self.rdd.next.addr = self.ch.q.val().addr;
         self.rdd.next.len = self.ch.q.val().len;
@@ -372,9 +418,29 @@ impl<
         self.ngive.next = !self.giveb.val();
 
         // completions
-        self.place.cpl_valid.next = self.cpl_valid.val();
+        self.place.cpl_valid.next = self.cpl_valid.val() | self.ij_v.q.val();
         self.place.cpl_data.next = self.cpl_data.val();
         self.place.cpl_meta.next = self.cpl_meta.val();
+        self.ij_go.next = self.ij_v.q.val() & !self.cpl_valid.val();
+        self.ij_last.next = bit_cast::<8, 6>(self.ij_left.q.val()) <= self.k.bytes.val();
+        self.ij_meta.next.tag = bit_cast::<8, LOG_TAGS>(self.ij_tag.q.val());
+        self.ij_meta.next.last = self.ij_last.val();
+        self.ij_meta.next.err = false;
+        if self.ij_go.val() {
+            self.place.cpl_data.next = bit_cast::<W, 256>(self.ij_data.q.val());
+            self.place.cpl_meta.next = self.ij_meta.val();
+            self.ij_data.d.next = self.ij_data.q.val() >> 64;
+            self.ij_left.d.next = self.ij_left.q.val() - 8;
+            self.ij_v.d.next = !self.ij_last.val();
+        }
+        self.ch_len.next = self.ch.q.val().len;
+        self.inls.m_ready.next = self.give.val() & self.ch_inl.q.val();
+        if self.give.val() & self.ch_inl.q.val() {
+            self.ij_v.d.next = true;
+            self.ij_tag.d.next = self.tail.q.val();
+            self.ij_data.d.next = self.inls.m_data.val();
+            self.ij_left.d.next = self.ch_len.val().get_bits::<6>(0);
+        }
         self.mem.we.next = self.place.we.val();
         self.mem.waddr.next = self.place.waddr.val();
         self.mem.wlane.next = self.place.wlane.val();
@@ -454,6 +520,7 @@ impl<
             self.head.d.next = 0.into();
             self.space.d.next = self.depth.val();
             self.busy.d.next = false;
+            self.ij_v.d.next = false;
             self.acc.d.next = 0.into();
             self.tail.d.next = 0.into();
             self.oldest.d.next = 0.into();

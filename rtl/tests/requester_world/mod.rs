@@ -303,6 +303,9 @@ impl World {
             b[48..56].copy_from_slice(&swap_of(w.va).to_le_bytes());
             b[56..64].copy_from_slice(&cmp_of(w.va).to_le_bytes());
         }
+        if w.inline {
+            b[32..64].copy_from_slice(&inline_of(w.va));
+        }
         if ud == 1 {
             b[64..104].copy_from_slice(&av_of(w.va, w.ip6, w.vlan)[..40]);
         }
@@ -472,7 +475,18 @@ impl World {
             });
         }
         let p = q.part.as_mut().expect("first piece");
-        if t.seg_len.index() > 0 {
+        if t.inl && t.seg_len.index() > 0 {
+            let n = t.seg_len.index();
+            let va = u64::from(t.imm) << 32 | u64::from(t.rkey);
+            let w = q
+                .wqes
+                .iter()
+                .rev()
+                .find(|w| w.inline && inline_key(w) == va);
+            let want = inline_of(w.expect("a WQE with inline data").va);
+            assert_eq!(bits_to_bytes(t.idata)[..n], want[..n]);
+            p.segs.push(INLINE(n as u32));
+        } else if t.seg_len.index() > 0 {
             p.segs.push((
                 t.seg_mr.index() as u16,
                 u64::from(t.seg_va),
@@ -574,6 +588,9 @@ impl World {
         assert!(!(c.ackreq && q.uc()));
         assert_eq!(u64::from(c.stamp), 0xD00 + i as u64);
         let mut pieces = vec![];
+        if w.inline && w.len > 0 {
+            pieces.push(INLINE(w.len));
+        }
         let (mut at, end) = (0u64, off as u64 + len as u64);
         for (mr, va, l) in &w.sge {
             let (a, b) = (at.max(off as u64), (at + *l as u64).min(end));
@@ -800,6 +817,18 @@ pub fn av_of(va: u64, ip6: bool, vlan: bool) -> [u8; 64] {
     b
 }
 
+/// How a piece of inline data stands in `Pkt::segs`.
+#[allow(non_snake_case)]
+fn INLINE(len: u32) -> (u16, u64, u32) {
+    (u16::MAX, 0, len)
+}
+/// Inline data of a WQE, and what tells whose it is.
+fn inline_of(va: u64) -> [u8; 32] {
+    std::array::from_fn(|i| (va >> (i % 6 * 8)) as u8 ^ (i as u8).wrapping_mul(29))
+}
+fn inline_key(w: &Wqe) -> u64 {
+    (w.imm as u64) << 32 | w.rkey as u64
+}
 /// Operands and original data of the atomic at an address.
 fn swap_of(va: u64) -> u64 {
     va.wrapping_mul(0x9E37_79B9_7F4A_7C15)

@@ -12,6 +12,7 @@ use metaroce_protocol::{
 };
 use metaroce_rtl::diff::Rng;
 use metaroce_rtl::layouts::UdAv;
+use metaroce_rtl::prims::packed::bits_from_bytes;
 use metaroce_rtl::types::*;
 use std::collections::{HashMap, VecDeque};
 
@@ -359,6 +360,13 @@ impl World {
             } else {
                 1 + rng.below(left as u64) as usize
             };
+            if n <= 32 && self.plan.len.is_none() && rng.p(0.3) {
+                let data: Vec<u8> = (0..32).map(|_| rng.next() as u8).collect();
+                payload.extend(&data[..n]);
+                segs.push((0, 0, n as u64, Some(data)));
+                left -= n;
+                continue;
+            }
             let good = self.plan.len.is_some() || !rng.p(0.04);
             // small frames: two MRs of large pages, so that the page lists are soon in the cache
             let mi = if self.plan.len == Some(64) {
@@ -376,23 +384,25 @@ impl World {
             }
             fault |= m.no_list || m.no_page;
             payload.extend((0..n as u64).map(|i| byte_at(m.pasid, m.bus(at + i))));
-            segs.push((mi as u64, at, n as u64));
+            segs.push((mi as u64, at, n as u64, None));
             left -= n;
         }
         // now and then a packet ends with an empty segment
         if op5 == 19 || op5 == 20 {
             // the operand travels where an address would
-            segs.push((0, swap, 0));
+            segs.push((0, swap, 0, None));
         } else if segs.is_empty() || rng.p(0.1) {
-            segs.push((0, 0, 0));
+            segs.push((0, 0, 0, None));
         }
-        for (i, (mr, at, n)) in segs.iter().enumerate() {
+        for (i, (mr, at, n, inline)) in segs.iter().enumerate() {
             self.cmds.push_back(TxCmd {
                 first: i == 0,
                 last: i + 1 == segs.len(),
                 seg_mr: (*mr).into(),
                 seg_va: (*at).into(),
                 seg_len: (*n).into(),
+                inl: inline.is_some(),
+                idata: bits_from_bytes(inline.as_deref().unwrap_or(&[0; 32])),
                 ..base
             });
         }

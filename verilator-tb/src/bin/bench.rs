@@ -2,7 +2,7 @@
 
 use metaroce_hdl_spec::wqe::op;
 use metaroce_tb::{
-    bench::{mtu_bytes, speed, throughput, write_latency, Flow},
+    bench::{mtu_bytes, speed, throughput, write_latency, Flow, AT_ONCE},
     hostport::HostPortConfig,
 };
 use std::{fmt::Write, path::Path};
@@ -110,10 +110,19 @@ fn main() {
     }
     t.push_str("\nLatency in cycles of 3.103 ns, host port latency not counted (a host port that answers at once):\n\n| case | doorbell -> first wire word | last wire word -> memory write |\n|---|---|---|\n");
     for bytes in [8, 64, 4096] {
-        let l = write_latency(bytes);
+        let l = write_latency(bytes, AT_ONCE, false);
         writeln!(
             t,
             "| WRITE {bytes} B | {} | {} |",
+            l.doorbell_to_wire, l.wire_to_memory
+        )
+        .unwrap();
+    }
+    for bytes in [8, 32] {
+        let l = write_latency(bytes, HostPortConfig::default(), true);
+        writeln!(
+            t,
+            "| WRITE {bytes} B, inline, direct WQE, host port of 600 ns | {} | {} |",
             l.doorbell_to_wire, l.wire_to_memory
         )
         .unwrap();

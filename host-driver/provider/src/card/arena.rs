@@ -133,19 +133,40 @@ impl Arena {
     /// Queues a doorbell write. False = the ring is full.
     #[inline(always)]
     pub fn push(&self, bar_offset: u64, value: u64) -> bool {
+        // SAFETY: inside the entry, which is this caller's.
+        self.queue(bar_offset, 8, |entry| unsafe {
+            entry.add(24).cast::<u64>().write(value)
+        })
+    }
+    /// Queues a write of 64 bytes.
+    #[inline(always)]
+    pub fn push_unit(&self, bar_offset: u64, unit: &[u8; 64]) -> bool {
+        // SAFETY: inside the entry, which is this caller's.
+        self.queue(bar_offset, 64, |entry| unsafe {
+            entry
+                .add(at::DB_DATA as usize)
+                .cast::<[u8; 64]>()
+                .write(*unit)
+        })
+    }
+    /// A place of the doorbell ring that is this caller's, filled by `put`.
+    #[inline(always)]
+    fn queue(&self, bar_offset: u64, bytes: u64, put: impl Fn(*mut u8)) -> bool {
         let head = self.word(at::DB_HEAD);
         let mut p = head.load(Ordering::Relaxed);
         loop {
             let at = at::DB_RING + (p % at::DB_ENTRIES) * at::DB_ENTRY_BYTES;
             // SAFETY: the four words at the beginning of an entry of the ring.
-            let entry = unsafe { &*(self.base.add(at as usize) as *const [AtomicU64; 4]) };
+            let place = unsafe { self.base.add(at as usize) };
+            // SAFETY: as above.
+            let entry = unsafe { &*(place as *const [AtomicU64; 4]) };
             let seq = entry[0].load(Ordering::Acquire);
             if seq == p {
                 match head.compare_exchange_weak(p, p + 1, Ordering::Relaxed, Ordering::Relaxed) {
                     Ok(_) => {
                         entry[1].store(bar_offset, Ordering::Relaxed);
-                        entry[2].store(8, Ordering::Relaxed);
-                        entry[3].store(value, Ordering::Relaxed);
+                        entry[2].store(bytes, Ordering::Relaxed);
+                        put(place);
                         // The card may look as soon as it sees this: everything before (WQEs too) is visible then.
                         entry[0].store(p + 1, Ordering::Release);
                         return true;

@@ -23,7 +23,9 @@ pub type Errno = i32;
 pub trait Card: Send + Sync {
     /// Writes a 64-bit doorbell at `reg` (`regs::doorbell`) of this process's page. Waits while the path is full.
     fn doorbell(&self, reg: u32, value: u64);
-    /// The same without waiting; false = full, nothing was written.
+    /// Writes a 64-byte unit at `reg`, in the order of the doorbells.
+    fn direct(&self, reg: u32, unit: &[u8; 64]);
+    /// A doorbell without waiting; false = full, nothing was written.
     fn try_doorbell(&self, reg: u32, value: u64) -> bool;
     /// Reads a 32-bit register of page 0 (`regs::admin`).
     fn register(&self, offset: u32) -> Result<u32, Errno>;

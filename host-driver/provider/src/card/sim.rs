@@ -125,16 +125,22 @@ impl SimCard {
             answers = self.shared.answered.wait_timeout(answers, left).unwrap().0;
         }
     }
-}
 
-impl SimCard {
     #[inline(always)]
     fn ring(&self, reg: u32, value: u64) -> bool {
         let arena = &self.shared.arena;
-        if !arena.push(self.page + reg as u64, value) {
-            return false;
-        }
-        if arena.must_wake() {
+        arena.push(self.page + reg as u64, value) && self.pushed()
+    }
+
+    #[inline(always)]
+    fn ring_unit(&self, reg: u32, unit: &[u8; 64]) -> bool {
+        let arena = &self.shared.arena;
+        arena.push_unit(self.page + reg as u64, unit) && self.pushed()
+    }
+
+    #[inline(always)]
+    fn pushed(&self) -> bool {
+        if self.shared.arena.must_wake() {
             self.wake();
         }
         true
@@ -143,9 +149,9 @@ impl SimCard {
     /// The ring was full.
     #[cold]
     #[inline(never)]
-    fn doorbell_late(&self, reg: u32, value: u64) {
+    fn late(&self, ring: &dyn Fn() -> bool) {
         let mut tries = 0u32;
-        while !self.ring(reg, value) {
+        while !ring() {
             // The simulator is behind. Dead: the doorbell has no reader any more.
             if self.shared.dead.load(Ordering::Relaxed) || self.shared.arena.dead() {
                 return;
@@ -178,7 +184,14 @@ impl Card for SimCard {
     #[inline]
     fn doorbell(&self, reg: u32, value: u64) {
         if !self.ring(reg, value) {
-            self.doorbell_late(reg, value);
+            self.late(&|| self.ring(reg, value));
+        }
+    }
+
+    #[inline]
+    fn direct(&self, reg: u32, unit: &[u8; 64]) {
+        if !self.ring_unit(reg, unit) {
+            self.late(&|| self.ring_unit(reg, unit));
         }
     }
 

@@ -139,16 +139,11 @@ impl Cq {
         s.advance(&self.ctx)
     }
 
-    /// The next completion into `wc`; what [`Cq::next`] and `fill` do, with nothing kept in between.
+    /// The completion at the consumer index into `wc`; what [`Cq::next`] and `fill` do, with nothing kept in between. None = there is none;
+    /// false = it is of a QP that is gone.
     #[inline(always)]
-    fn take(&self, s: &mut State, wc: &mut IbvWc) -> Took {
-        let Some(e) = s.peek() else {
-            return if self.advance(s) {
-                Took::Stale
-            } else {
-                Took::Nothing
-            };
-        };
+    fn take(&self, s: &mut State, wc: &mut IbvWc) -> Option<bool> {
+        let e = s.peek()?;
         // SAFETY: a complete entry: `peek` has acquired it.
         let words = unsafe { [*e, *e.add(1), *e.add(2), 0] };
         s.ci = (s.ci + 1) & CI_MASK;
@@ -158,26 +153,10 @@ impl Cq {
         match unsafe { qp.as_ref() } {
             Some(qp) if qp.ibv().qp_num == c.qpn => {
                 c.fill(qp.complete(c.is_recv, c.index), wc);
-                Took::One
+                Some(true)
             }
-            _ => Took::Stale,
+            _ => Some(false),
         }
-    }
-
-    /// `poll` of one completion, as most programs do it. False = `poll` has to look.
-    #[inline(always)]
-    fn poll_one(&self, wc: &mut IbvWc) -> bool {
-        self.state.hold();
-        // SAFETY: the lock is held until below, and this is the only reference.
-        let s = unsafe { self.state.held() };
-        let one = matches!(self.take(s, wc), Took::One);
-        if one {
-            s.empty = 0;
-            self.give_back(s);
-        }
-        // SAFETY: held above.
-        unsafe { self.state.release() };
-        one
     }
 
     #[inline(never)]
@@ -186,9 +165,9 @@ impl Cq {
         let mut n = 0;
         while n < out.len() {
             match self.take(&mut s, &mut out[n]) {
-                Took::One => n += 1,
-                Took::Stale => {}
-                Took::Nothing => break,
+                Some(one) => n += one as usize,
+                None if self.advance(&mut s) => {}
+                None => break,
             }
         }
         if n > 0 {
@@ -261,14 +240,6 @@ impl Cq {
         }
         n
     }
-}
-
-/// What a look at the ring brought.
-enum Took {
-    One,
-    /// An entry of a QP that is gone, or another ring: look again.
-    Stale,
-    Nothing,
 }
 
 /// The fields of a CQE.
@@ -486,15 +457,51 @@ pub unsafe extern "C" fn destroy_cq(cq: *mut IbvCq) -> c_int {
     0
 }
 
+/// Most programs ask for one completion. All calls are the last thing that this does, so it needs no stack.
 pub unsafe extern "C" fn poll_cq(cq: *mut IbvCq, num_entries: c_int, wc: *mut IbvWc) -> c_int {
+    // SAFETY: a CQ of ours, and room for `num_entries` completions; the lock is held from `try_hold` to `release`, and there is no
+    // other reference to the state.
+    unsafe {
+        let this = &*Cq::of(cq);
+        if num_entries != 1 || !this.state.try_hold() {
+            return poll_many(cq, num_entries, wc);
+        }
+        let s = this.state.held();
+        if this.take(s, &mut *wc) != Some(true) {
+            this.state.release();
+            return poll_many(cq, num_entries, wc);
+        }
+        s.empty = 0;
+        if s.owes() {
+            return give_back(this);
+        }
+        this.state.release();
+        1
+    }
+}
+
+/// The end of `poll_cq` when the card has to hear of it.
+///
+/// # Safety
+/// The caller holds the CQ's lock, which is released here.
+#[inline(never)]
+unsafe fn give_back(cq: &Cq) -> c_int {
+    // SAFETY: the contract above.
+    unsafe {
+        cq.give(cq.state.held());
+        cq.state.release();
+    }
+    1
+}
+
+/// As `poll_cq`.
+#[inline(never)]
+unsafe fn poll_many(cq: *mut IbvCq, num_entries: c_int, wc: *mut IbvWc) -> c_int {
     if num_entries <= 0 {
         return 0;
     }
     // SAFETY: a CQ of ours, and room for `num_entries` completions.
     unsafe {
-        if num_entries == 1 && (*Cq::of(cq)).poll_one(&mut *wc) {
-            return 1;
-        }
         let out = core::slice::from_raw_parts_mut(wc, num_entries as usize);
         (*Cq::of(cq)).poll(out) as c_int
     }

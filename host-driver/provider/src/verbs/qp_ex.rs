@@ -2,7 +2,7 @@
 //!
 //! From `wr_start` to `wr_complete` or `wr_abort` the send queue's lock is held. The ring is written as the requests
 //! come, behind the producer index, which only a successful `wr_complete` moves: until then the card does not look.
-use super::post::{ring_send, send_one};
+use super::post::{ring_send, send_one, Posted};
 use super::qp::{make, Qp, SqState};
 use super::{fail, wqe::max_sges};
 use crate::abi::ex::*;
@@ -111,6 +111,8 @@ pub struct Build {
     error: Errno,
     /// Ring index behind what is in the ring.
     pi: u16,
+    /// What that is.
+    all: Posted,
     /// Whether `wr` is a request; before the first one it is not.
     open: bool,
     wr: IbvSendWr,
@@ -129,6 +131,7 @@ impl Default for Build {
         Build {
             error: 0,
             pi: 0,
+            all: Posted::default(),
             open: false,
             wr: IbvSendWr {
                 wr_id: 0,
@@ -168,7 +171,10 @@ fn finish(qp: &Qp, b: &mut Build) {
     b.wr.sg_list = b.sges.as_mut_ptr();
     // SAFETY: the request and its list are ours; an address handle is the program's.
     match unsafe { send_one(qp, &b.wr, b.pi) } {
-        Ok(units) => b.pi = b.pi.wrapping_add(units as u16),
+        Ok(p) => {
+            b.pi = b.pi.wrapping_add(p.units());
+            b.all.add(p);
+        }
         Err(e) => b.error = e,
     }
 }
@@ -223,6 +229,7 @@ unsafe extern "C" fn wr_start(ex: *mut IbvQpEx) {
         let (_, s) = parts(ex);
         s.build.error = 0;
         s.build.pi = s.pi;
+        s.build.all = Posted::default();
     }
 }
 
@@ -232,9 +239,9 @@ unsafe extern "C" fn wr_complete(ex: *mut IbvQpEx) -> c_int {
         let (qp, s) = parts(ex);
         finish(qp, &mut s.build);
         let e = s.build.error;
-        if e == 0 && s.build.pi != s.pi {
+        if e == 0 && s.build.all != Posted::default() {
             s.pi = s.build.pi;
-            ring_send(qp, s.pi);
+            ring_send(qp, s.build.all, s.pi);
         }
         qp.sq.state.release();
         e

@@ -2,11 +2,12 @@
 use super::wqe::{max_sges, units_for_sges};
 use crate::abi::IbvQpCap;
 use crate::card::Errno;
-use metaroce_hdl_spec::wqe as spec;
 
 /// Work requests per queue that can be asked for: with WQEs of the largest size they fit the largest ring.
 pub const MAX_WR: u32 = 4096;
 const MIN_SQ_LOG: u32 = 4;
+/// Inline data of a request. What does not fit a WQE (`wqe::MAX_INLINE`) is copied to memory that the card reads.
+pub const MAX_INLINE: u32 = 288;
 
 /// Sizes of a QP's queues, or EINVAL.
 #[derive(Debug, PartialEq, Eq)]
@@ -21,7 +22,7 @@ pub struct Sizes {
 pub fn sizes(cap: &IbvQpCap, ud: bool, card_sge: u32) -> Result<Sizes, Errno> {
     let max_sge = (card_sge as usize).min(max_sges(ud)) as u32;
     let max_recv_sge = card_sge.min(16);
-    let max_inline = if ud { 0 } else { spec::MAX_INLINE as u32 };
+    let max_inline = if ud { 0 } else { MAX_INLINE };
     if cap.max_send_wr > MAX_WR
         || cap.max_recv_wr > MAX_WR
         || cap.max_send_sge > max_sge

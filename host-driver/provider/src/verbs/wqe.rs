@@ -2,7 +2,7 @@
 use crate::abi::{send_flag, wr_op, IbvSendWr, IbvSge};
 use crate::card::Errno;
 use core::mem::MaybeUninit;
-use metaroce_hdl_spec::wqe::{op, MAX_UNITS, UNIT};
+use metaroce_hdl_spec::wqe::{op, INLINE_AT, MAX_INLINE, MAX_UNITS, UNIT};
 
 /// Largest message.
 pub const MAX_MSG: u64 = 1 << 31;
@@ -15,6 +15,11 @@ const SGE_BYTES: usize = 16;
 const UNIT_WORDS: usize = UNIT / 8;
 const SGE_WORDS: usize = SGE_BYTES / 8;
 /// Word of an atomic's operands in unit 0.
+/// Word of unit 0 whose high half has the QPN.
+const QPN_WORD: usize = 3;
+/// Flag of inline data in word 0.
+const INLINE: u64 = 1 << 11;
+const INLINE_WORD: usize = INLINE_AT / 8;
 const OPERANDS: usize = (SGES_AT + SGE_BYTES) / 8;
 /// Index of the unit that holds a UD send's address vector.
 pub const AV_UNIT: usize = 1;
@@ -49,6 +54,8 @@ pub struct Limits {
     pub uc: bool,
     /// The card does atomics.
     pub atomics: bool,
+    /// The card takes inline data of `MAX_INLINE` bytes from the WQE.
+    pub inline_unit: bool,
     pub sig_all: bool,
     /// SGEs of a request that [`simple`] takes: 1, or a number that no request has. See [`one_sge`].
     pub one: i32,
@@ -63,8 +70,8 @@ pub const fn one_sge(ud: bool, max_sge: usize) -> i32 {
     }
 }
 
-/// Where the data of an inline request of one ring slot is kept until the card has read it. The card has no inline
-/// WQEs: the provider copies the data here, and the request has one SGE.
+/// Where the data of an inline request of one ring slot is kept until the card has read it, if it does not fit the WQE: the provider
+/// copies it here, and the request has one SGE.
 #[derive(Clone, Copy)]
 pub struct Keep {
     pub ptr: *mut u8,
@@ -125,46 +132,79 @@ pub unsafe fn simple(
     wr: &IbvSendWr,
     limits: &Limits,
     index: u16,
-    keep: impl FnOnce() -> Keep,
+    qpn: u32,
 ) -> Option<[u64; UNIT_WORDS]> {
     const OPS: [u8; 5] = [op::WRITE, op::WRITE_IMM, op::SEND, op::SEND_IMM, op::READ];
     let code = *OPS.get(wr.opcode as usize)?;
-    if wr.num_sge != limits.one || wr.send_flags & !KNOWN != 0 {
+    if wr.num_sge != limits.one || wr.send_flags & !(KNOWN & !send_flag::INLINE) != 0 {
         return None;
     }
     // SAFETY: the caller's list.
-    let mut s = unsafe { *wr.sg_list };
+    let s = unsafe { *wr.sg_list };
     if s.length.wrapping_sub(1) >= MAX_MSG as u32 {
         return None;
     }
-    if code == op::READ && (limits.uc || wr.send_flags & send_flag::INLINE != 0) {
+    if code == op::READ && limits.uc {
         return None;
-    }
-    if wr.send_flags & send_flag::INLINE != 0 {
-        if s.length as usize > limits.max_inline {
-            return None;
-        }
-        let keep = keep();
-        // SAFETY: the program's buffer; `keep` has room for `max_inline` bytes.
-        unsafe {
-            if s.length == 8 {
-                (keep.ptr as *mut u64).write_unaligned((s.addr as *const u64).read_unaligned());
-            } else {
-                core::ptr::copy_nonoverlapping(s.addr as *const u8, keep.ptr, s.length as usize);
-            }
-        }
-        s.addr = keep.ptr as u64;
-        s.lkey = keep.lkey;
     }
     Some([
         head(code, wr, limits.sig_all, 1, 1),
         s.length as u64 | (index as u64) << 32,
         wr.remote_addr(),
-        wr.rkey() as u64,
+        wr.rkey() as u64 | (qpn as u64) << 32,
         s.addr,
         s.length as u64 | (s.lkey as u64) << 32,
         0,
         0,
+    ])
+}
+
+/// The one unit of a request whose data is in it, if that is whole words: as [`simple`].
+///
+/// # Safety
+/// As for [`Wqe::encode`].
+#[inline(always)]
+pub unsafe fn simple_inline(
+    wr: &IbvSendWr,
+    limits: &Limits,
+    index: u16,
+    qpn: u32,
+) -> Option<[u64; UNIT_WORDS]> {
+    const OPS: [u8; 4] = [op::WRITE, op::WRITE_IMM, op::SEND, op::SEND_IMM];
+    let code = *OPS.get(wr.opcode as usize)?;
+    if wr.num_sge != limits.one || wr.send_flags & !KNOWN != 0 || !limits.inline_unit {
+        return None;
+    }
+    // SAFETY: the caller's list.
+    let s = unsafe { *wr.sg_list };
+    let n = s.length as usize;
+    if n > limits.max_inline.min(MAX_INLINE) || n & 7 != 0 {
+        return None;
+    }
+    let from = s.addr as *const u64;
+    // SAFETY: the program's buffer has `n` bytes.
+    let word = |k: usize| unsafe { u64::from_le(from.add(k).read_unaligned()) };
+    let [mut a, mut b, mut c, mut d] = [0; MAX_INLINE / 8];
+    if n == 8 {
+        a = word(0);
+    } else if n > 8 {
+        (a, b) = (word(0), word(1));
+        if n > 16 {
+            c = word(2);
+        }
+        if n > 24 {
+            d = word(3);
+        }
+    }
+    Some([
+        head(code, wr, limits.sig_all, 0, 1) | INLINE,
+        s.length as u64 | (index as u64) << 32,
+        wr.remote_addr(),
+        wr.rkey() as u64 | (qpn as u64) << 32,
+        a,
+        b,
+        c,
+        d,
     ])
 }
 
@@ -210,21 +250,25 @@ impl Wqe {
             units: 0,
         };
         let mut sges = 0;
+        let in_unit = inline && limits.inline_unit && length as usize <= MAX_INLINE;
         if inline {
             let mut at = 0;
+            let to = if in_unit {
+                wqe.words[INLINE_WORD..UNIT_WORDS].fill(MaybeUninit::new(0));
+                // SAFETY: inside the unit.
+                unsafe { wqe.words.as_mut_ptr().add(INLINE_WORD).cast() }
+            } else {
+                keep.ptr
+            };
             for s in list {
                 let n = s.length as usize;
-                // SAFETY: the program's buffer; `at + n` is within max_inline.
+                // SAFETY: the program's buffer; `at + n` is within what `to` has room for.
                 unsafe {
-                    core::ptr::copy_nonoverlapping(
-                        s.addr as usize as *const u8,
-                        keep.ptr.add(at),
-                        n,
-                    )
+                    core::ptr::copy_nonoverlapping(s.addr as usize as *const u8, to.add(at), n)
                 };
                 at += n;
             }
-            if length != 0 {
+            if length != 0 && !in_unit {
                 let one = IbvSge {
                     addr: keep.ptr as u64,
                     length: length as u32,
@@ -242,8 +286,10 @@ impl Wqe {
         }
         wqe.units = units_for_sges(sges, limits.ud);
         // What the SGEs leave free in unit 0, and in the last unit; unit 1 of UD is `put_unit`'s.
-        for w in SGES_AT / 8 + SGE_WORDS * sges..UNIT_WORDS {
-            wqe.put64(w, 0);
+        if !in_unit {
+            for w in SGES_AT / 8 + SGE_WORDS * sges..UNIT_WORDS {
+                wqe.put64(w, 0);
+            }
         }
         if sges > SGES_FIRST {
             for w in Self::sge_at(sges, limits.ud)..wqe.units * UNIT_WORDS {
@@ -251,7 +297,7 @@ impl Wqe {
             }
         }
         let first = head(op, wr, limits.sig_all, sges, wqe.units);
-        wqe.put64(0, first);
+        wqe.put64(0, first | if in_unit { INLINE } else { 0 });
         wqe.put64(1, length | (index as u64) << 32);
         if atomic {
             let [va, first, swap, rkey] = wr.wr;
@@ -294,6 +340,19 @@ impl Wqe {
         let at = Self::sge_at(i, ud);
         self.put64(at, s.addr);
         self.put64(at + 1, s.length as u64 | (s.lkey as u64) << 32);
+    }
+
+    /// It is one unit with inline data.
+    pub fn lone_inline(&self) -> bool {
+        self.units == 1 && u64::from_le_bytes(self.unit(0)[..8].try_into().unwrap()) & INLINE != 0
+    }
+
+    /// For a unit that goes along with its doorbell.
+    #[inline]
+    pub fn put_qpn(&mut self, qpn: u32) {
+        // SAFETY: `encode` has written this word.
+        let rkey = unsafe { self.words[QPN_WORD].assume_init() };
+        self.words[QPN_WORD].write(rkey | ((qpn as u64) << 32).to_le());
     }
 
     /// Unit `i` of `self.units`.
@@ -342,6 +401,7 @@ mod tests {
         ud: false,
         uc: false,
         atomics: false,
+        inline_unit: false,
         sig_all: false,
         one: one_sge(false, 16),
     };
@@ -399,6 +459,11 @@ mod tests {
         ] {
             assert_eq!(f.get(b), v, "{}", f.name);
         }
+        let mut q = w;
+        q.put_qpn(0xabcdef);
+        let b = &q.unit(0)[..];
+        assert_eq!(sq::qpn.get(b), 0xabcdef);
+        assert_eq!(sq::rkey.get(b), 0x0102_0304);
         assert_eq!(
             &b[4..8],
             &[0x11, 0x22, 0x33, 0x44],
@@ -433,13 +498,14 @@ mod tests {
         let (mut both, mut left) = (0, 0);
         for opcode in -1..9 {
             for flags in 0..64 {
-                for length in [0, 1, 7, 8, 288, 289, 1 << 31, (1 << 31) + 1] {
+                for length in [0, 1, 7, 8, 32, 33, 288, 289, 1 << 31, (1 << 31) + 1] {
                     let n = if length == 7 { 2 } else { 1 };
-                    for kind in 0..8 {
+                    for kind in 0..16 {
                         let l = Limits {
                             ud: kind & 1 != 0,
                             uc: kind & 2 != 0,
                             sig_all: kind & 4 != 0,
+                            inline_unit: kind & 8 != 0,
                             one: one_sge(kind & 1 != 0, 16),
                             ..RC
                         };
@@ -452,18 +518,19 @@ mod tests {
                             n
                         ];
                         let w = wr(opcode, flags, &mut s);
-                        let (mut short, mut long) = ([0u64; 64], [0u64; 64]);
-                        let a = unsafe { simple(&w, &l, 0xfedc, || keep(&mut short)) };
-                        let b = unsafe { Wqe::encode(&w, &l, 0xfedc, keep(&mut long)) };
-                        let Some(mut a) = a else {
+                        let mut kept = [0u64; 64];
+                        let a = unsafe {
+                            match flags & send_flag::INLINE {
+                                0 => simple(&w, &l, 0xfedc, 0),
+                                _ => simple_inline(&w, &l, 0xfedc, 0),
+                            }
+                        };
+                        let b = unsafe { Wqe::encode(&w, &l, 0xfedc, keep(&mut kept)) };
+                        let Some(a) = a else {
                             left += 1;
                             continue;
                         };
                         let b = b.unwrap_or_else(|e| panic!("{opcode} {flags} {length}: {e}"));
-                        if a[4] == short.as_ptr() as u64 {
-                            assert_eq!(short, long);
-                            a[4] = long.as_ptr() as u64;
-                        }
                         assert_eq!(b.units, 1);
                         assert_eq!(a.map(u64::to_le_bytes).as_flattened(), b.unit(0));
                         both += 1;
@@ -559,6 +626,34 @@ mod tests {
                 sge[12..].copy_from_slice(&0x1234u32.to_le_bytes());
             }
             assert_eq!(w.unit(0)[32..48], sge);
+        }
+    }
+
+    #[test]
+    fn short_inline_data_is_in_the_unit() {
+        let card = Limits {
+            inline_unit: true,
+            ..RC
+        };
+        for (ud, units) in [(false, 1), (true, 2)] {
+            for n in [0usize, 1, 8, 31, 32] {
+                let data: Vec<u8> = (0..n).map(|i| i as u8 ^ 0x5a).collect();
+                let cut = n / 3;
+                let one = |at: usize, n: usize| IbvSge {
+                    addr: data[at..].as_ptr() as u64,
+                    length: n as u32,
+                    lkey: 7,
+                };
+                let mut s = [one(0, cut), one(cut, n - cut)];
+                let wr = wr(wr_op::SEND, send_flag::INLINE, &mut s);
+                let l = Limits { ud, ..card };
+                let w = unsafe { Wqe::encode(&wr, &l, 0, NOWHERE) }.unwrap();
+                let got =
+                    [sq::inline, sq::num_sge, sq::units, sq::length].map(|f| f.get(w.unit(0)));
+                assert_eq!(got, [1, 0, units, n as u64]);
+                assert_eq!(w.unit(0)[32..32 + n], data[..]);
+                assert!(w.unit(0)[32 + n..64].iter().all(|b| *b == 0));
+            }
         }
     }
 

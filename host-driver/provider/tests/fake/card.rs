@@ -188,7 +188,7 @@ impl Card {
                         admin::LOG_CQ => 9,
                         admin::MAX_SGE | admin::MAX_RD => 16,
                         admin::LINK => 1,
-                        admin::FEATURES => admin::FEATURE_ATOMICS,
+                        admin::FEATURES => admin::FEATURE_ATOMICS | admin::FEATURE_DIRECT,
                         _ => 0,
                     };
                     link.send(
@@ -230,7 +230,7 @@ impl Card {
                 c as u64 + 1,
                 "a client rings its own page"
             );
-            self.rung(c, offset as u32 % PAGE, value);
+            self.rung(c, offset as u32 % PAGE, &value);
         }
         if self.links[c].as_ref().is_some_and(|l| l.gone) {
             self.links[c] = None;
@@ -241,31 +241,37 @@ impl Card {
         busy
     }
 
-    fn rung(&mut self, c: usize, reg: u32, value: u64) {
-        let b = value.to_le_bytes();
+    fn rung(&mut self, c: usize, reg: u32, b: &[u8]) {
+        assert_eq!(b.len(), if reg == doorbell::DIRECT_WQE { 64 } else { 8 });
         match reg {
+            doorbell::DIRECT_WQE => {
+                let q = self.qps.get_mut(&(sq::qpn.get(b) as u32)).expect("a QP");
+                assert_eq!((q.client, sq::units.get(b)), (c, 1));
+                // This card reads it from the ring all the same.
+                q.pi[0] = (sq::index.get(b) + 1) as u16;
+            }
             doorbell::SQ | doorbell::RQ => {
                 let side = (reg == doorbell::RQ) as usize;
                 let q = self
                     .qps
-                    .get_mut(&(db_queue::qpn.get(&b) as u32))
+                    .get_mut(&(db_queue::qpn.get(b) as u32))
                     .expect("a QP");
                 assert_eq!(q.client, c);
-                q.pi[side] = db_queue::pi.get(&b) as u16;
+                q.pi[side] = db_queue::pi.get(b) as u16;
             }
             doorbell::CQ => {
-                let n = db_cq::cqn.get(&b) as u32;
+                let n = db_cq::cqn.get(b) as u32;
                 let q = self.cqs.get_mut(&n).expect("a CQ");
-                q.ci = db_cq::ci.get(&b) as u32;
+                q.ci = db_cq::ci.get(b) as u32;
                 q.arm = db_cq::arm
-                    .get(&b)
-                    .max(if db_cq::arm.get(&b) == 0 { q.arm } else { 0 });
+                    .get(b)
+                    .max(if db_cq::arm.get(b) == 0 { q.arm } else { 0 });
                 if q.arm == 1 && q.pi != q.ci {
                     self.fire(n);
                 }
             }
             doorbell::EQ => {}
-            doorbell::CMD => self.command(c, value),
+            doorbell::CMD => self.command(c, u64::from_le_bytes(b.try_into().unwrap())),
             r => panic!("doorbell {r:#x}"),
         }
     }

@@ -119,17 +119,22 @@ impl Link {
         fence(Ordering::SeqCst);
     }
 
-    /// The next doorbell: BAR offset and value.
-    pub fn doorbell(&mut self) -> Option<(u64, u64)> {
+    /// The next doorbell: BAR offset and what was written.
+    pub fn doorbell(&mut self) -> Option<(u64, Vec<u8>)> {
         let e = at::DB_RING + (self.tail % at::DB_ENTRIES) * at::DB_ENTRY_BYTES;
         if self.word(e).load(Ordering::Acquire) != self.tail + 1 {
             return None;
         }
+        let (at, words) = match self.word(e + 16).load(Ordering::Relaxed) {
+            8 => (24, 1),
+            64 => (at::DB_DATA, 8),
+            n => panic!("a write of {n} bytes"),
+        };
+        let data = (0..words).map(|i| self.word(e + at + 8 * i).load(Ordering::Relaxed));
         let v = (
             self.word(e + 8).load(Ordering::Relaxed),
-            self.word(e + 24).load(Ordering::Relaxed),
+            data.flat_map(u64::to_le_bytes).collect(),
         );
-        assert_eq!(self.word(e + 16).load(Ordering::Relaxed), 8);
         self.word(e)
             .store(self.tail + at::DB_ENTRIES, Ordering::Release);
         self.tail += 1;
