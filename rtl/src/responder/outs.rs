@@ -98,6 +98,10 @@ impl<const LOG_QP: usize> Logic for Outs<LOG_QP> {
         self.tag.next = self.cf.val().tag;
         self.job.next = self.pl.val();
         self.job.next.slot = self.pk.val().slot;
+        if self.job.val().kind == 3 {
+            // slot 1 of a fence would make it the requester's
+            self.job.next.slot = 0.into();
+        }
         self.job.next.stamp = self.pk.val().stamp;
         self.job.next.imm = self.pk.val().imm;
         self.job.next.cq = self.cf.val().rcq;

@@ -214,7 +214,8 @@ fn job(j: &PlJob) -> Job {
             }
         }
         _ => {
-            assert!(!j.free);
+            // slot 1 is that of the requester's fences
+            assert!(!j.free && num(j.slot) == 0);
             Job::Fence
         }
     }
