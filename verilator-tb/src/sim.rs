@@ -1,7 +1,7 @@
 //! N cards and the fabric between them, with one clock.
 
 use crate::{
-    fabric::{Fabric, FabricConfig, Seen},
+    fabric::{Fabric, FabricConfig, Faults, Seen},
     hostport::HostPortConfig,
     memory::{FlatMemory, Memory},
     node::{MmioWrite, Node},
@@ -40,6 +40,21 @@ pub struct SimConfig {
     pub cards: usize,
     pub fabric: FabricConfig,
     pub host: HostPortConfig,
+}
+
+impl SimConfig {
+    /// Two cards with such faults of the wire between them.
+    pub fn pair(faults: Faults, seed: u64) -> SimConfig {
+        SimConfig {
+            cards: 2,
+            fabric: FabricConfig {
+                faults,
+                seed,
+                ..FabricConfig::default()
+            },
+            ..SimConfig::default()
+        }
+    }
 }
 
 pub struct Sim {

@@ -2,7 +2,7 @@
 
 use metaroce_hdl_spec::wqe::op;
 use metaroce_tb::{
-    fabric::{FabricConfig, Faults},
+    fabric::Faults,
     pair::Pair,
     rng::Rng,
     script::{Conn, Wr},
@@ -27,15 +27,7 @@ fn word(p: &mut Pair, e: usize, off: u64) -> u64 {
 /// `n` atomics over four QPs on four words. FETCH_ADD of 1: the originals of a word are 0, 1, 2, ... in some order, all different, and the sum is right.
 fn counts(faults: Faults, seed: u64, n: u64) -> u64 {
     println!("seed {seed}, faults {faults:?}; replay: cargo test --release -p metaroce-tb --test atomics");
-    let cfg = SimConfig {
-        cards: 2,
-        fabric: FabricConfig {
-            faults,
-            seed,
-            ..FabricConfig::default()
-        },
-        ..SimConfig::default()
-    };
+    let cfg = SimConfig::pair(faults, seed);
     let conn = Conn {
         timeout: 4,
         ..Conn::default()

@@ -4,7 +4,7 @@
 use metaroce_hdl_spec::{table::qp_type, wqe::op};
 use metaroce_tb::{
     bench::write_latency,
-    fabric::{FabricConfig, Faults},
+    fabric::Faults,
     hostport::HostPortConfig,
     pair::Pair,
     rng::Rng,
@@ -16,15 +16,7 @@ fn pair(faults: Faults, seed: u64, conn: &Conn) -> Pair {
     println!(
         "seed {seed}, faults {faults:?}; replay: cargo test --release -p metaroce-tb --test direct"
     );
-    let cfg = SimConfig {
-        cards: 2,
-        fabric: FabricConfig {
-            faults,
-            seed,
-            ..FabricConfig::default()
-        },
-        ..SimConfig::default()
-    };
+    let cfg = SimConfig::pair(faults, seed);
     Pair::new(&cfg, 0, 1 << 20, conn)
 }
 

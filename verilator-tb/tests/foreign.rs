@@ -56,6 +56,18 @@ fn inject(p: &mut Pair, to: usize, data: Vec<u8>) {
     p.run(2000);
 }
 
+/// `pair` after a WRITE from card 0, and its 64 bytes.
+fn written() -> (Pair, Kept, Vec<u8>) {
+    let (mut p, kept) = pair();
+    let data: Vec<u8> = (0..64).collect();
+    p.fill(0, 0, &data);
+    let wr = p.rdma(0, op::WRITE, 0, 0, 64);
+    p.post(0, 0, &wr);
+    assert_eq!(take(&mut p, 0, 1)[0].1, 0);
+    p.run(1000);
+    (p, kept, data)
+}
+
 fn emit(r: &FrameRepr, payload: &[u8]) -> Vec<u8> {
     let mut b = vec![0; 2000];
     let n = r.emit(payload, &mut b).expect("frame");
@@ -65,13 +77,7 @@ fn emit(r: &FrameRepr, payload: &[u8]) -> Vec<u8> {
 
 #[test]
 fn frames() {
-    let (mut p, kept) = pair();
-    let data: Vec<u8> = (0..64).collect();
-    p.fill(0, 0, &data);
-    let wr = p.rdma(0, op::WRITE, 0, 0, 64);
-    p.post(0, 0, &wr);
-    assert_eq!(take(&mut p, 0, 1)[0].1, 0);
-    p.run(1000);
+    let (mut p, kept, data) = written();
     let sent = kept.lock().expect("kept")[0].clone();
     assert_eq!(sent.0, 0);
     let view = View::new_checked(&sent.1).expect("frame");
@@ -181,13 +187,7 @@ fn numbers(p: &mut Pair, e: usize) -> Vec<u8> {
 /// and no memory. The peer may change its source port.
 #[test]
 fn a_third_address() {
-    let (mut p, kept) = pair();
-    let data: Vec<u8> = (0..64).collect();
-    p.fill(0, 0, &data);
-    let wr = p.rdma(0, op::WRITE, 0, 0, 64);
-    p.post(0, 0, &wr);
-    assert_eq!(take(&mut p, 0, 1)[0].1, 0);
-    p.run(1000);
+    let (mut p, kept, _) = written();
     let sent: Vec<_> = kept.lock().expect("kept").clone();
     let parse = |f: &[u8]| {
         let v = View::new_checked(f).expect("frame");

@@ -1,26 +1,12 @@
 //! The same bench with the same seed gives the same capture to the bit, faults included.
 
 use metaroce_hdl_spec::wqe::op;
-use metaroce_tb::{
-    fabric::{FabricConfig, Faults},
-    pair::Pair,
-    rng::Rng,
-    script::Conn,
-    sim::SimConfig,
-};
+use metaroce_tb::{fabric::Faults, pair::Pair, rng::Rng, script::Conn, sim::SimConfig};
 
 /// Traffic in both directions over two QPs; the capture, and when it ended.
 fn capture(name: &str, seed: u64, faults: Faults) -> (Vec<u8>, u64) {
     let path = std::path::Path::new(env!("CARGO_TARGET_TMPDIR")).join(name);
-    let cfg = SimConfig {
-        cards: 2,
-        fabric: FabricConfig {
-            faults,
-            seed,
-            ..FabricConfig::default()
-        },
-        ..SimConfig::default()
-    };
+    let cfg = SimConfig::pair(faults, seed);
     let conn = Conn {
         mtu: 3,
         timeout: 4,

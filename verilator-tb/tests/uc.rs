@@ -1,27 +1,13 @@
 //! Whole cards: unreliable connections. What arrives is right, what is lost is lost as a whole message, nothing waits.
 
 use metaroce_hdl_spec::{table::qp_type, wqe::op};
-use metaroce_tb::{
-    fabric::{FabricConfig, Faults},
-    pair::Pair,
-    rng::Rng,
-    script::Conn,
-    sim::SimConfig,
-};
+use metaroce_tb::{fabric::Faults, pair::Pair, rng::Rng, script::Conn, sim::SimConfig};
 
 fn pair(faults: Faults, seed: u64) -> Pair {
     println!(
         "seed {seed}, faults {faults:?}; replay: cargo test --release -p metaroce-tb --test uc"
     );
-    let cfg = SimConfig {
-        cards: 2,
-        fabric: FabricConfig {
-            faults,
-            seed,
-            ..FabricConfig::default()
-        },
-        ..SimConfig::default()
-    };
+    let cfg = SimConfig::pair(faults, seed);
     let conn = Conn {
         mtu: 3,
         qp_type: qp_type::UC,

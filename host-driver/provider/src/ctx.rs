@@ -179,14 +179,15 @@ impl Ctx {
                 abi & 0xffff
             ));
         }
+        let features = read(admin::FEATURES)?;
         self.caps = Caps {
             log_qp: read(admin::LOG_QP)?.min(12),
             log_mr: read(admin::LOG_MR)?,
             log_cq: read(admin::LOG_CQ)?,
             max_sge: read(admin::MAX_SGE)?,
             max_rd: read(admin::MAX_RD)?,
-            atomics: read(admin::FEATURES)? & admin::FEATURE_ATOMICS != 0,
-            direct: read(admin::FEATURES)? & admin::FEATURE_DIRECT != 0,
+            atomics: features & admin::FEATURE_ATOMICS != 0,
+            direct: features & admin::FEATURE_DIRECT != 0,
         };
         Ok(())
     }

@@ -73,6 +73,12 @@ use crate::prims::{Fifo, SdpRam};
 use crate::types::{PlJob, QpCtl, QpErr, QpIdx, RxPkt, TxCmd};
 use rust_hdl::prelude::*;
 
+// A kernel takes literals only (a constant signal costs a level here): the 32 of the inline check and its 256 bits are these.
+const _: () = {
+    use metaroce_hdl_spec::wqe::{INLINE_AT, MAX_INLINE};
+    assert!(MAX_INLINE == 32 && INLINE_AT * 8 == 256)
+};
+
 packed_struct! {
     /// Requester part of a QP.
     pub struct ReqCtx {

@@ -429,6 +429,7 @@ impl<
         if self.ij_go.val() {
             self.place.cpl_data.next = bit_cast::<W, 256>(self.ij_data.q.val());
             self.place.cpl_meta.next = self.ij_meta.val();
+            // a word of 512 bits has all of it at once, so only the 64-bit bus gets to the next
             self.ij_data.d.next = self.ij_data.q.val() >> 64;
             self.ij_left.d.next = self.ij_left.q.val() - 8;
             self.ij_v.d.next = !self.ij_last.val();

@@ -63,7 +63,8 @@ impl Posted {
     }
     #[inline(always)]
     pub fn add(&mut self, p: Posted) {
-        self.0 += p.0;
+        // however long a list is, it does not become nothing
+        self.0 = self.0.saturating_add(p.0);
     }
 }
 
