@@ -14,6 +14,7 @@ pub mod memory;
 pub mod node;
 pub mod pair;
 pub mod rng;
+pub mod scale;
 pub mod script;
 pub mod server;
 pub mod sim;
