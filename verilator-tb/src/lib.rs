@@ -13,6 +13,7 @@ pub mod hostport;
 pub mod memory;
 pub mod node;
 pub mod pair;
+pub mod recovery;
 pub mod rng;
 pub mod scale;
 pub mod script;

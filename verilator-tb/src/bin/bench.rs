@@ -4,7 +4,8 @@ use metaroce_hdl_spec::{config::SIM_100G, wqe::op};
 use metaroce_tb::{
     bench::{flow, mtu_bytes, speed, throughput, write_latency, Alone, Flow, AT_ONCE},
     hostport::HostPortConfig,
-    scale::{isolation, many, small_writes, ATTACKS},
+    recovery::{recovery, Recovery},
+    scale::{isolation, many, small_writes, Attack, ATTACKS},
 };
 use std::{fmt::Write, path::Path};
 
@@ -119,7 +120,7 @@ fn scale() -> String {
     t.push_str(
         "\n## Beside a neighbour\n\nOne clean QP, alone and beside one QP (or process) of the kind named; the neighbour's messages are as long as the clean QP's.\n\
          `clean` is a second QP that does the same as the first: what a fair share leaves.\n\n\
-         | clean QP | neighbour | M messages/s | of its rate alone | neighbour's rounds |\n|---|---|---|---|---|\n",
+         | clean QP | neighbour | M messages/s | of its rate alone | of a fair share | neighbour's rounds |\n|---|---|---|---|---|---|\n",
     );
     for (name, f) in [
         (
@@ -142,16 +143,21 @@ fn scale() -> String {
         ),
     ] {
         let alone = isolation(&f, None).0.messages_per_s;
-        writeln!(t, "| {name} | none | {:.3} | | |", alone / 1e6).unwrap();
+        writeln!(t, "| {name} | none | {:.3} | | | |", alone / 1e6).unwrap();
+        let mut fair = 0.0;
         for kind in ATTACKS {
             eprintln!("bench: {name} beside {kind:?}");
             let (r, rounds) = isolation(&f, Some(kind));
+            if kind == Attack::Clean {
+                fair = r.messages_per_s;
+            }
             writeln!(
                 t,
-                "| {name} | {} | {:.3} | {:.1} % | {rounds} |",
+                "| {name} | {} | {:.3} | {:.1} % | {:.1} % | {rounds} |",
                 kind.name(),
                 r.messages_per_s / 1e6,
-                100.0 * r.messages_per_s / alone
+                100.0 * r.messages_per_s / alone,
+                100.0 * r.messages_per_s / fair
             )
             .unwrap();
         }
@@ -225,6 +231,19 @@ fn main() {
             t,
             "| WRITE {bytes} B, inline, direct WQE, host port of 600 ns | {} | {} |",
             l.doorbell_to_wire, l.wire_to_memory
+        )
+        .unwrap();
+    }
+    t.push_str("\nOne lost packet in a message of 16 packets of 1024 bytes, cycles:\n\n| message | last word of the packet behind the gap -> NAK (READ: the new request) sent | its last word -> first host read of the lost payload |\n|---|---|---|\n");
+    for (name, what) in [("WRITE", op::WRITE), ("SEND", op::SEND), ("READ", op::READ)] {
+        // the slowest place
+        let all = [0, 5, 14].map(|lost| recovery(what, 16, lost));
+        let slowest = |f: fn(&Recovery) -> u64| all.iter().map(f).max().unwrap_or(0);
+        writeln!(
+            t,
+            "| {name} | {} | {} |",
+            slowest(|r| r.gap_to_nak),
+            slowest(|r| r.nak_to_read)
         )
         .unwrap();
     }
