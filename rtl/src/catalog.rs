@@ -3,8 +3,8 @@
 use crate::emit::emit_verilog;
 use crate::prims::*;
 use crate::{
-    acks, atomic, doorbell, egress, glue, hostport, ingress, order, placement, readresp, regs,
-    requester, responder,
+    acks, atomic, card, doorbell, egress, glue, hostport, ingress, order, placement, readresp,
+    regs, requester, responder,
 };
 use crate::{rqfetch, sequencer, sqfetch, translate, txdma};
 use rust_hdl::prelude::*;
@@ -66,6 +66,20 @@ pub fn blocks() -> Vec<Entry> {
         regs::Regs::<512, 11, 13, 10, 8, 6, 16, 322_266>::default()
     );
     b
+}
+
+/// Whole cards, for synthesis.
+pub fn cards() -> Vec<Entry> {
+    vec![
+        Entry {
+            name: "sim-100g",
+            verilog: card::verilog_sim_100g,
+        },
+        Entry {
+            name: "ecp5-1g",
+            verilog: card::verilog_ecp5_1g,
+        },
+    ]
 }
 
 /// Small copies of the blocks that `rtl/formal` proves.
