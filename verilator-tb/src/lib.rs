@@ -18,4 +18,5 @@ pub mod rng;
 pub mod script;
 pub mod server;
 pub mod sim;
+pub mod soak;
 pub mod watch;
