@@ -371,8 +371,8 @@ impl<
             self.phase.d.next = 0.into();
             self.done.d.next = false;
             self.seed_p.d.next = false;
-            self.quota_a.d.next = bits::<32>(0xFFFF_FFFF);
-            self.quota_b.d.next = bits::<32>(0xFFFF_FFFF);
+            self.quota_a.d.next = bits::<32>(0xFFFF_FFFF_u64);
+            self.quota_b.d.next = bits::<32>(0xFFFF_FFFF_u64);
         }
     }
 }
