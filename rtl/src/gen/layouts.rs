@@ -24,7 +24,7 @@ packed_struct! {
         /// 64-byte units of this WQE, 1..=5.
         pub units: Bits<3>,
         pub rsv2: Bits<5>,
-        /// Immediate data (wire byte order, untouched) or rkey to invalidate.
+        /// Immediate data, SEND_INV: rkey to invalidate (both in wire byte order, untouched); LOCAL_INV: rkey to invalidate.
         pub imm: Bits<32>,
         /// Message bytes, the sum of the SGE lengths, 0..=2^31.
         pub length: Bits<32>,
@@ -175,7 +175,7 @@ packed_struct! {
         pub rsv0: Bits<3>,
         /// Bytes received or read.
         pub length: Bits<32>,
-        /// Immediate data (wire byte order) or rkey.
+        /// Immediate data or rkey, both in wire byte order.
         pub imm: Bits<32>,
         /// Source QPN (UD).
         pub src_qp: Bits<24>,
@@ -314,10 +314,10 @@ packed_struct! {
 }
 
 packed_struct! {
-    /// MR entry, access-check part.
+    /// MR entry, access-check part. A memory window is an entry, too; its translation is that of its MR, `parent`.
     /// 192 bits.
     pub struct MrCheck {
-        /// Registered.
+        /// Registered; window: bound.
         pub valid: bool,
         /// Local write allowed.
         pub local_write: bool,
@@ -327,19 +327,26 @@ packed_struct! {
         pub remote_read: bool,
         /// Remote atomics allowed.
         pub remote_atomic: bool,
-        pub rsv0: Bits<3>,
+        /// Windows may be bound to it.
+        pub mw_bind: bool,
+        /// A memory window.
+        pub window: bool,
+        /// Window of type 2: only its QP has access.
+        pub type2: bool,
         /// Low byte of the key.
         pub variant: Bits<8>,
         /// Protection domain.
         pub pd: Bits<12>,
-        pub rsv1: Bits<4>,
-        /// Owner.
-        pub pasid: Bits<12>,
-        pub rsv2: Bits<20>,
+        pub rsv0: Bits<4>,
+        /// Window of type 2: the QP that bound it.
+        pub qpn: Bits<24>,
+        pub rsv1: Bits<8>,
         /// First virtual address.
         pub va: Bits<64>,
         /// Bytes.
-        pub len: Bits<64>,
+        pub len: Bits<48>,
+        /// Window: index of its MR.
+        pub parent: Bits<16>,
     }
 }
 
@@ -496,7 +503,9 @@ packed_struct! {
         pub access: Bits<4>,
         /// log2 of the page size, 12..=30.
         pub page_shift: Bits<6>,
-        pub rsv1: Bits<10>,
+        /// Windows may be bound.
+        pub mw_bind: bool,
+        pub rsv1: Bits<9>,
         /// Bus address of the page list.
         pub list: Bits<64>,
         /// First virtual address.

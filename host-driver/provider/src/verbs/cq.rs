@@ -264,12 +264,15 @@ impl From<[u64; 4]> for Completion {
     #[inline(always)]
     fn from([a, b, c, d]: [u64; 4]) -> Self {
         let flag = |bit: u32, value: u32| if a >> bit & 1 != 0 { value } else { 0 };
-        let wc_flags = match a >> 57 & 7 {
-            0 => 0,
+        let imm = (b >> 32) as u32;
+        let (wc_flags, imm) = match a >> 57 & 7 {
+            0 => (0, imm),
             _ => {
-                flag(57, abi::wc_flag::WITH_IMM)
-                    | flag(58, abi::wc_flag::WITH_INV)
-                    | flag(59, abi::wc_flag::GRH)
+                let inv = flag(58, abi::wc_flag::WITH_INV);
+                let flags = flag(57, abi::wc_flag::WITH_IMM) | inv | flag(59, abi::wc_flag::GRH);
+                // A key is a number to the program, immediate data is bytes.
+                let imm = if inv != 0 { u32::from_be(imm) } else { imm };
+                (flags, imm)
             }
         };
         Completion {
@@ -280,7 +283,7 @@ impl From<[u64; 4]> for Completion {
             is_recv: a >> 56 & 1 != 0,
             wc_flags,
             length: b as u32,
-            imm: (b >> 32) as u32,
+            imm,
             src_qp: c as u32 & CI_MASK,
             vendor: (c >> 24) as u8,
             stamp: d,

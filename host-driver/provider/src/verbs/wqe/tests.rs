@@ -12,6 +12,7 @@ const RC: Limits = Limits {
     ud: false,
     uc: false,
     atomics: false,
+    windows: false,
     inline_unit: false,
     sig_all: false,
     one: one_sge(false, 16),
