@@ -1,4 +1,4 @@
-//! Entries of the card's tables. The command sequencer is the only writer of all of these.
+//! Entries of the card's tables. The command sequencer is the only writer of all of these, but that the window unit also changes [`mr_check`].
 
 use crate::{codes, layout};
 

@@ -222,7 +222,7 @@ impl Peer {
             let last = left <= mtu;
             let base = if kind == 1 { 0 } else { 6 };
             // the RC of it: some SENDs invalidate a window
-            let inv = kind == 1 && last && !imm && q.cfg.ty == 0 && rng.p(0.2);
+            let inv = kind == 1 && last && q.cfg.ty == 0 && rng.p(0.5);
             p.op = match (first, last, imm) {
                 (_, true, _) if inv => 0x16 + first as u8,
                 (true, false, _) => base,
@@ -438,6 +438,7 @@ fn plain() -> Bench {
             pd: 5,
             va: 0x10_0000,
             len: 0x1_0000,
+            ..Default::default()
         };
     }
     b.mrs[6].pd = 6;

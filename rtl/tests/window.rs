@@ -131,7 +131,7 @@ fn fresh(i: u64, rng: &mut Rng) -> MrCheck {
     if rng.p(0.1) {
         return MrCheck::default();
     }
-    let pd = [5, 5, 5, 9][rng.below(4) as usize];
+    let pd = if rng.p(0.95) { 5u64 } else { 9 };
     if i >= MRS / 2 {
         return MrCheck {
             window: true,
@@ -163,15 +163,21 @@ fn fresh(i: u64, rng: &mut Rng) -> MrCheck {
 /// A key that is mostly right.
 fn key(m: &Model, i: u64, rng: &mut Rng) -> u64 {
     let k = i << 8 | num(m.t[i as usize].variant);
-    if rng.p(0.06) {
+    if rng.p(0.03) {
         k ^ 1 << rng.below(32)
     } else {
         k
     }
 }
 
-fn job(m: &Model, rng: &mut Rng) -> WinJob {
-    let w = MRS / 2 + rng.below(MRS / 2);
+fn job(m: &Model, binds: bool, rng: &mut Rng) -> WinJob {
+    // an end is mostly that of a binding
+    let bound = |i: &u64| m.t[*i as usize].window && m.t[*i as usize].valid;
+    let all: Vec<u64> = (0..MRS).filter(bound).collect();
+    let w = match all.len() as u64 {
+        n if n > 0 && !binds && rng.p(0.8) => all[rng.below(n) as usize],
+        _ => MRS / 2 + rng.below(MRS / 2),
+    };
     let i = if rng.p(0.05) {
         rng.below(MRS)
     } else {
@@ -194,10 +200,10 @@ fn job(m: &Model, rng: &mut Rng) -> WinJob {
     }
     let own = num(m.t[w as usize].qpn);
     WinJob {
-        binds: rng.p(0.6),
+        binds,
         key: key(m, w, rng).into(),
-        qpn: (if rng.p(0.6) { own } else { rng.below(4) }).into(),
-        pd: (if rng.p(0.9) { 5u64 } else { 9 }).into(),
+        qpn: (if rng.p(0.85) { own } else { rng.below(4) }).into(),
+        pd: (if rng.p(0.97) { 5u64 } else { 9 }).into(),
         lkey: key(m, i, rng).into(),
         va: va.into(),
         len: len.into(),
@@ -209,7 +215,7 @@ fn job(m: &Model, rng: &mut Rng) -> WinJob {
 
 #[test]
 fn random_requests() {
-    for (seed, writes) in [(1u64, 0.01), (2, 0.1)] {
+    for (seed, writes) in [(1u64, 0.015), (2, 0.04)] {
         println!("seed {seed}");
         let mut rng = Rng(seed);
         let mut m = Model {
@@ -233,7 +239,7 @@ fn random_requests() {
                 job_data, calm, pl_valid, pl_ready
             ),
         )
-        .cycles(9000)
+        .cycles(16_000)
         .stim(|s| {
             let t = s.cycle;
             s.set("rst", (t < 2) as u8);
@@ -291,10 +297,11 @@ fn random_requests() {
             }
             // the table first, then everything
             if t > 20 && (t < 40 || rng.p(writes)) {
-                let i = if t < 40 {
-                    t as u64 % MRS
-                } else {
-                    rng.below(MRS)
+                let gone = m.t.iter().skip(1).position(|e| !e.valid && !e.window);
+                let i = match gone {
+                    _ if t < 40 => t as u64 % MRS,
+                    Some(k) if rng.p(0.8) => k as u64 + 1,
+                    _ => rng.below(MRS),
                 };
                 let e = fresh(i, &mut rng);
                 wrote = Some((i as usize, e));
@@ -302,9 +309,12 @@ fn random_requests() {
                 s.set("s_waddr", i);
             }
             s.set("s_we", wrote.is_some() as u8);
-            if t > 50 && t < 8900 {
+            if t > 50 && t < 15_800 {
                 if ask[0].is_none() && rng.p(0.02) {
-                    let i = 1 + rng.below(MRS - 1);
+                    let mut i = 1 + rng.below(MRS - 1);
+                    if let (true, Some(k)) = (rng.p(0.5), m.count.iter().position(|c| *c > 0)) {
+                        i = k as u64;
+                    }
                     let op = if i >= MRS / 2 {
                         order::DROP
                     } else if rng.p(0.8) {
@@ -317,8 +327,8 @@ fn random_requests() {
                         mr: i.into(),
                     }));
                 }
-                if ask[1].is_none() && rng.p(0.05) {
-                    let j = job(&m, &mut rng);
+                if ask[1].is_none() && rng.p(0.02) {
+                    let j = job(&m, false, &mut rng);
                     ask[1] = Some(Ask::Inv(WinInv {
                         key: j.key,
                         qpn: j.qpn,
@@ -326,7 +336,8 @@ fn random_requests() {
                     }));
                 }
                 if ask[2].is_none() && rng.p(0.1) {
-                    ask[2] = Some(Ask::Job(job(&m, &mut rng)));
+                    let binds = rng.p(0.7);
+                    ask[2] = Some(Ask::Job(job(&m, binds, &mut rng)));
                 }
             }
             for (k, n) in ["ord", "inv", "job"].iter().enumerate() {

@@ -29,6 +29,7 @@ const SECTIONS: &[(&str, &str, &[&str])] = &[
             "create_eq",
             "create_cq",
             "reg_mr",
+            "alloc_mw",
             "create_qp",
             "modify_qp",
             "query_qp_resp",
@@ -37,7 +38,7 @@ const SECTIONS: &[(&str, &str, &[&str])] = &[
     ),
     (
         "Tables of the card",
-        "Written by the command sequencer only.\n",
+        "Written by the command sequencer, `mr_check` also by the window unit.\n",
         &["qp_cfg", "av", "mr_check", "mr_map", "cq"],
     ),
 ];

@@ -182,7 +182,6 @@ pub enum St {
     Walk,
     Chk,
     Emit,
-    Win,
     Nxt,
     Rst,
     Lerr,
@@ -197,6 +196,7 @@ pub enum St {
     Flush,
     Tmr,
     Ctl,
+    Win,
 }
 
 /// See the module. `LOG_QP`, `LOG_SQ` (WQE slots per QP), `LOG_MR`: log2 of the tables. QPN = `tag << LOG_QP | index`.

@@ -65,7 +65,7 @@ pub struct Mr {
 
 /// What the window unit says to a key.
 pub fn may_invalidate(key: u64) -> bool {
-    key & 3 != 3
+    key & 7 != 7
 }
 
 /// The MR whose page list holds what a key names.

@@ -587,6 +587,9 @@ mod tests {
         cqe::cqe::with_imm.put(&mut b, 0);
         cqe::cqe::grh.put(&mut b, 0);
         cqe::cqe::with_inv.put(&mut b, 1);
-        assert_eq!(Completion::from(words(&b)).wc_flags, abi::wc_flag::WITH_INV);
+        // A key is a number.
+        let inv = Completion::from(words(&b));
+        let key = u32::from_be_bytes(b[12..16].try_into().unwrap());
+        assert_eq!((inv.wc_flags, inv.imm), (abi::wc_flag::WITH_INV, key));
     }
 }

@@ -145,9 +145,10 @@ pub unsafe fn unit(
 
 // The rights stand in the WQE as they do in a program.
 const _: () = {
-    assert!(layout::write.lo == 5 * 64 + access::REMOTE_WRITE.trailing_zeros());
-    assert!(layout::read.lo == 5 * 64 + access::REMOTE_READ.trailing_zeros());
-    assert!(layout::atomic.lo == 5 * 64 + access::REMOTE_ATOMIC.trailing_zeros());
+    const RIGHTS: u16 = 5 * 64;
+    assert!(layout::write.lo == RIGHTS + access::REMOTE_WRITE.trailing_zeros() as u16);
+    assert!(layout::read.lo == RIGHTS + access::REMOTE_READ.trailing_zeros() as u16);
+    assert!(layout::atomic.lo == RIGHTS + access::REMOTE_ATOMIC.trailing_zeros() as u16);
 };
 
 #[cfg(test)]
