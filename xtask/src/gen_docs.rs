@@ -14,7 +14,11 @@ const SECTIONS: &[(&str, &str, &[&str])] = &[
         "64-bit little-endian writes to a doorbell page.\n",
         &["db_queue", "db_cq", "db_eq"],
     ),
-    ("Work queue entries", "", &["sq", "sge_unit", "ud_av", "rq"]),
+    (
+        "Work queue entries",
+        "",
+        &["sq", "bind", "sge_unit", "ud_av", "rq"],
+    ),
     (
         "Completion and event queue entries",
         "The card writes an entry after the payload that it announces.\n",

@@ -120,6 +120,34 @@ packed_struct! {
 }
 
 packed_struct! {
+    /// BIND_MW: one unit, with `signaled`, `fence`, `units`, `index` and `qpn` as in [`sq`]; `num_sge` and `length` are 0.
+    /// Begins when all earlier work of the queue is complete, as LOCAL_INV does.
+    /// 512 bits.
+    pub struct Bind {
+        pub rsv0: Bits<32>,
+        /// Window: its index, and as lowest byte the one that its key shall have.
+        pub key: Bits<32>,
+        pub rsv1: Bits<64>,
+        /// First virtual address.
+        pub va: Bits<64>,
+        pub rsv2: Bits<64>,
+        /// Bytes; 0: the window is not bound any more, and nothing below is looked at.
+        pub len: Bits<48>,
+        pub rsv3: Bits<17>,
+        /// Remote write allowed (only to an MR with local write).
+        pub write: bool,
+        /// Remote read allowed.
+        pub read: bool,
+        /// Remote atomics allowed (only to an MR with local write).
+        pub atomic: bool,
+        pub rsv4: Bits<28>,
+        /// The MR.
+        pub lkey: Bits<32>,
+        pub rsv5: Bits<128>,
+    }
+}
+
+packed_struct! {
     /// A receive WQE of four SGEs; unused SGEs are zero. Longer lists use a stride of 2 or 4 units.
     /// 512 bits.
     pub struct Rq {
@@ -513,6 +541,19 @@ packed_struct! {
         /// Bytes, 1..=2^40.
         pub len: Bits<64>,
         pub rsv2: Bits<704>,
+    }
+}
+
+packed_struct! {
+    /// ALLOC_MW.
+    /// 1024 bits.
+    pub struct AllocMw {
+        pub rsv0: Bits<96>,
+        /// Protection domain.
+        pub pd: Bits<12>,
+        /// Type 2 (else type 1).
+        pub type2: bool,
+        pub rsv1: Bits<915>,
     }
 }
 

@@ -7,7 +7,7 @@ impl<const LOG_QP: usize, const LOG_SQ: usize, const LOG_MR: usize> Logic
 {
     #[hdl_gen]
     fn update(&mut self) {
-        dff_setup!(self, clock, st, walk, ev, qp, was_rx, c, g, av, stp, r, wi, h, s, k2);
+        dff_setup!(self, clock, st, walk, ev, qp, was_rx, c, g, av, stp, r, wi, h, s, k2, k3);
         dff_setup!(self, clock, skip, rem, nleft, plen, left, last, first, fs, zl, all, mode);
         dff_setup!(self, clock, sh, mtub, opn, alone, ur, oa, ob, avd, step, wbad, lbad, up, rz);
         dff_setup!(self, clock, swap, cmpl, cmph, ib);
@@ -192,9 +192,8 @@ impl<const LOG_QP: usize, const LOG_SQ: usize, const LOG_MR: usize> Logic
 
         // the SGE at hand and the next one
         self.k1.next = self.k2.q.val() - 1;
-        self.k3.next = self.k2.q.val() + 1;
         self.kend_n.next = self.k1.val() == self.hh.val().num_sge;
-        self.unit0.next = self.k3.val().get_bits::<3>(2);
+        self.unit0.next = self.k3.q.val().get_bits::<3>(2);
         self.unit.next = self.unit0.val();
         // behind the address vector
         if self.ud.val() {
@@ -206,7 +205,7 @@ impl<const LOG_QP: usize, const LOG_SQ: usize, const LOG_MR: usize> Logic
                 _ => self.unit.next = 5.into(),
             }
         }
-        self.pos.next = self.k3.val().get_bits::<2>(0);
+        self.pos.next = self.k3.q.val().get_bits::<2>(0);
         self.sidx.next = self.wi.q.val() + bit_cast::<16, 3>(self.unit.val());
         match self.pos.val().index() {
             0 => {
@@ -551,6 +550,7 @@ impl<const LOG_QP: usize, const LOG_SQ: usize, const LOG_MR: usize> Logic
                 self.s.d.next = self.nx.val();
                 self.mkey.next = self.nx.val().key;
                 self.k2.d.next = 2.into();
+                self.k3.d.next = 3.into();
                 self.wbad.d.next = self.badop.val();
                 self.lbad.d.next = self.badlen.val();
                 self.step.d.next = 1.into();
@@ -864,6 +864,7 @@ impl<const LOG_QP: usize, const LOG_SQ: usize, const LOG_MR: usize> Logic
             St::Rst => {
                 self.sidx.next = self.wi.q.val();
                 self.k2.d.next = 1.into();
+                self.k3.d.next = 2.into();
                 self.skip.d.next = self.toff.val();
                 self.left.d.next = self.plen.q.val();
                 self.st.d.next = St::Nxt;
@@ -871,7 +872,8 @@ impl<const LOG_QP: usize, const LOG_SQ: usize, const LOG_MR: usize> Logic
             St::Nxt => {
                 self.s.d.next = self.nx.val();
                 self.mkey.next = self.nx.val().key;
-                self.k2.d.next = self.k3.val();
+                self.k2.d.next = self.k3.q.val();
+                self.k3.d.next = self.k3.q.val() + 1;
                 self.st.d.next = St::Walk;
             }
             St::Lerr => {

@@ -294,11 +294,12 @@ pub struct Requester<const LOG_QP: usize, const LOG_SQ: usize, const LOG_MR: usi
     av: DFF<Bits<16>>,
     stp: DFF<Bits<48>>,
     r: DFF<RxLite>,
-    // WQE at hand, its unit index, the SGE at hand and its place (SGE number + 2)
+    // WQE at hand, its unit index, the SGE at hand and its place (SGE number + 2), and that of the next one
     wi: DFF<Bits<16>>,
     h: DFF<WqeHead>,
     s: DFF<Sge>,
     k2: DFF<Bits<5>>,
+    k3: DFF<Bits<5>>,
     // packet at hand
     skip: DFF<Bits<32>>,
     rem: DFF<Bits<32>>,
@@ -455,7 +456,6 @@ pub struct Requester<const LOG_QP: usize, const LOG_SQ: usize, const LOG_MR: usi
     badlen: Signal<Local, bool>,
     multi: Signal<Local, bool>,
     k1: Signal<Local, Bits<5>>,
-    k3: Signal<Local, Bits<5>>,
     pos: Signal<Local, Bits<2>>,
     kend_n: Signal<Local, bool>,
     unit: Signal<Local, Bits<3>>,
