@@ -158,16 +158,17 @@ pub unsafe extern "C" fn alloc_context(
         }
     };
     let lib = library();
+    let context_at = lib.table.context_at();
     // SAFETY: the structure is `verbs_context` with our pointer behind it.
     unsafe {
-        let size = crate::layout::VCTX_CONTEXT + size_of::<IbvContext>() + size_of::<usize>();
+        let size = context_at + size_of::<IbvContext>() + size_of::<usize>();
         let vctx = (lib.init_and_alloc_context)(device, cmd_fd, size, core::ptr::null_mut(), 0);
         if vctx.is_null() {
             ctx.close();
             libc::close(async_fd);
             return vctx;
         }
-        let context = (vctx as *mut u8).add(crate::layout::VCTX_CONTEXT) as *mut IbvContext;
+        let context = (vctx as *mut u8).add(context_at) as *mut IbvContext;
         (*context).async_fd = async_fd;
         (*context).num_comp_vectors = 1;
         ctx.ibv.store(context as usize, Ordering::Release);
@@ -183,8 +184,9 @@ pub unsafe extern "C" fn free_context(context: *mut IbvContext) {
         let ctx = Arc::from_raw(*(context.add(1) as *const *const Ctx));
         ctx.close();
         drop(ctx);
-        let vctx = (context as *mut u8).sub(crate::layout::VCTX_CONTEXT) as *mut c_void;
-        (library().uninit_context)(vctx);
+        let lib = library();
+        let vctx = (context as *mut u8).sub(lib.table.context_at()) as *mut c_void;
+        (lib.uninit_context)(vctx);
         libc::free(vctx);
     }
 }
@@ -246,21 +248,20 @@ fn device_attr(ctx: &Ctx) -> IbvDeviceAttr {
     a.vendor_id = 0x02_4d52;
     a.vendor_part_id = 1;
     a.hw_ver = 1;
-    // QPN 0 and 1 are reserved.
-    a.max_qp = (1 << caps.log_qp) - 2;
+    a.max_qp = 1 << caps.log_qp;
     a.max_qp_wr = size::MAX_WR as c_int;
     a.device_cap_flags = CURR_QP_STATE_MOD | PORT_ACTIVE_EVENT | SYS_IMAGE_GUID | RC_RNR_NAK_GEN;
     a.max_sge = caps.max_sge.min(super::wqe::max_sges(true) as u32) as c_int;
     a.max_sge_rd = a.max_sge;
     a.max_cq = 1 << caps.log_cq;
     a.max_cqe = ring::MAX_CQE as c_int;
-    a.max_mr = 1 << caps.log_mr;
+    // A key of 0 is nobody's: entry 0 stays empty.
+    a.max_mr = (1 << caps.log_mr) - 1;
     if caps.windows {
         a.device_cap_flags |= MEM_WINDOW | MEM_WINDOW_TYPE_2B;
         a.max_mw = a.max_mr;
     }
-    // 12-bit protection domains.
-    a.max_pd = 1 << 12;
+    a.max_pd = 1 << caps.log_pd;
     a.max_qp_rd_atom = caps.max_rd as c_int;
     a.max_qp_init_rd_atom = caps.max_rd as c_int;
     a.max_res_rd_atom = (caps.max_rd << caps.log_qp) as c_int;
@@ -307,6 +308,20 @@ pub unsafe extern "C" fn query_port(
     };
     // SAFETY: as above.
     unsafe { *attr = a };
+    0
+}
+
+/// Releases from 62 on: the rate of the port in steps of 100 Mb/s.
+pub unsafe extern "C" fn query_port_speed(
+    context: *mut IbvContext,
+    port: u32,
+    speed: *mut u64,
+) -> c_int {
+    if port != 1 {
+        return libc::EINVAL;
+    }
+    // SAFETY: a context of ours, and the program's word.
+    unsafe { *speed = Ctx::of(context).link_mbps / 100 };
     0
 }
 

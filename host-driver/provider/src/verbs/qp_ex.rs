@@ -423,6 +423,7 @@ mod tests {
             log_qp: 8,
             log_mr: 8,
             log_cq: 8,
+            log_pd: 8,
             max_sge: 4,
             max_rd: 4,
             atomics: false,
