@@ -38,7 +38,7 @@ enum Task {
     },
     /// Long random run with faults on the wire: [MESSAGES] [SEED]
     Soak { args: Vec<String> },
-    /// Fetches other rdma-core releases (Debian's trixie and sid, or [SUITE]...) and runs the tests with them
+    /// Fetches other rdma-core releases (Debian's trixie and sid, and 59; or [SUITE]...) and runs the tests with them
     Releases { suites: Vec<String> },
     /// Refuses RTL that rust-hdl would compile wrongly
     Lint,
