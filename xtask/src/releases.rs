@@ -214,15 +214,17 @@ pub fn run_all(root: &Path, suites: &[String]) -> Result<()> {
     if names.iter().any(|n| n == BUILT) {
         build(&scratch, &dir.join(BUILT))?;
     }
-    for (package, test) in [
-        ("metaroce-provider", "programs"),
-        ("metaroce-cli", "releases"),
-    ] {
-        run(Command::new(env!("CARGO"))
-            .args(["test", "--release", "-p", package, "--test", test])
-            .args(["releases", "--", "--nocapture"])
-            .env("METAROCE_RELEASES", &dir)
-            .current_dir(root))?;
-    }
-    Ok(())
+    // Without `-p`, as the test run does: for some of the packages cargo would build the Verilated card once more.
+    run(Command::new(env!("CARGO"))
+        .args([
+            "test",
+            "--release",
+            "--test",
+            "programs",
+            "--test",
+            "releases",
+        ])
+        .args(["releases", "--", "--nocapture"])
+        .env("METAROCE_RELEASES", &dir)
+        .current_dir(root))
 }
