@@ -78,7 +78,7 @@ type Qp = *mut IbvQpEx;
 pub struct QpFunctions {
     pub wr_atomic_cmp_swp: Option<unsafe extern "C" fn(Qp, u32, u64, u64, u64)>,
     pub wr_atomic_fetch_add: Option<unsafe extern "C" fn(Qp, u32, u64, u64)>,
-    pub wr_bind_mw: Option<unsafe extern "C" fn(Qp, *mut c_void, u32, *const c_void)>,
+    pub wr_bind_mw: Option<unsafe extern "C" fn(Qp, *mut IbvMw, u32, *const IbvMwBindInfo)>,
     pub wr_local_inv: Option<unsafe extern "C" fn(Qp, u32)>,
     pub wr_rdma_read: Option<unsafe extern "C" fn(Qp, u32, u64)>,
     pub wr_rdma_write: Option<unsafe extern "C" fn(Qp, u32, u64)>,
@@ -156,6 +156,9 @@ pub mod send_ops {
     pub const READ: u64 = 1 << 4;
     pub const CMP_SWAP: u64 = 1 << 5;
     pub const FETCH_ADD: u64 = 1 << 6;
+    pub const LOCAL_INV: u64 = 1 << 7;
+    pub const BIND_MW: u64 = 1 << 8;
+    pub const SEND_INV: u64 = 1 << 9;
 }
 
 /// `struct ibv_device_attr_ex` of release 44; older ones are shorter.
@@ -180,6 +183,24 @@ pub struct IbvDeviceAttrEx {
     pub pci_atomic_caps: [u16; 3],
     pub xrc_odp_caps: u32,
     pub phys_port_cnt_ex: u32,
+}
+
+/// `struct ibv_mr_init_attr` of release 59; from 64 on a buffer follows.
+#[repr(C)]
+pub struct IbvMrInitAttr {
+    pub length: usize,
+    pub access: c_int,
+    pub comp_mask: u64,
+    pub iova: u64,
+    pub addr: *mut c_void,
+    pub fd: c_int,
+    pub fd_offset: u64,
+    pub dmah: *mut c_void,
+}
+/// Which of its members are there (`enum ibv_mr_init_attr_mask`).
+pub mod mr_init {
+    pub const IOVA: u64 = 1;
+    pub const ADDR: u64 = 1 << 1;
 }
 
 #[repr(C)]
@@ -218,4 +239,5 @@ const _: () = {
     assert!(offset_of!(IbvDeviceAttrEx, completion_timestamp_mask) == 264);
     assert!(offset_of!(IbvDeviceAttrEx, phys_port_cnt_ex) == 396);
     assert!(size_of::<IbvParentDomainInitAttr>() == 48);
+    assert!(size_of::<IbvMrInitAttr>() == 64 && offset_of!(IbvMrInitAttr, addr) == 32);
 };
