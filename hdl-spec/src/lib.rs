@@ -60,6 +60,8 @@ pub const LAYOUTS: &[&Layout] = &[
     &cmd::reg_mr::LAYOUT,
     &cmd::create_qp::LAYOUT,
     &cmd::modify_qp::LAYOUT,
+    &cmd::create_srq::LAYOUT,
+    &cmd::modify_srq::LAYOUT,
     &cmd::set_gid::LAYOUT,
     &cmd::query_qp_resp::LAYOUT,
 ];

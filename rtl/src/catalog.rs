@@ -45,7 +45,11 @@ pub fn blocks() -> Vec<Entry> {
     block!(b, "sqfetch", sqfetch::SqFetch::<8, 5, 13>::default());
     block!(b, "rqfetch", rqfetch::RqFetch::<8, 4, 12>::default());
     block!(b, "requester", requester::Requester::<8, 5, 12>::default());
-    block!(b, "responder", responder::Responder::<8, 12, 4>::default());
+    block!(
+        b,
+        "responder",
+        responder::Responder::<8, 12, 4, 10>::default()
+    );
     block!(b, "readresp", readresp::ReadResp::<8, 12, 12>::default());
     block!(b, "order", order::Order::<8>::default());
     block!(b, "acks", acks::Acks::<8>::default());

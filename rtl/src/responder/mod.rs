@@ -4,6 +4,7 @@ pub mod checks;
 pub mod ctx;
 pub mod decode;
 pub mod defaults;
+mod kernel;
 pub mod mr_gate;
 pub mod outs;
 
@@ -12,20 +13,23 @@ use crate::prims::SdpRam;
 use crate::types::{AckReq, PlJob, QpCtl, QpErr, QpIdx, ReadJob, RxPkt};
 use access::Access;
 use checks::{Checks, Verdict};
-use ctx::{RspCtx, RspState, ToDo};
+use ctx::{RspCtx, RspState, SrqSt, ToDo};
 use decode::OpFlags;
 use outs::Outs;
 use rust_hdl::prelude::*;
 
 /// Handles request packets and CNPs one by one; nothing is written to memory or to the QP before all checks of the packet have passed.
 ///
-/// * `LOG_QP`, `LOG_MR`: log2 of the tables; `LOG_RQ`: log2 of receive WQE slots per QP.
+/// * `LOG_QP`, `LOG_MR`: log2 of the tables; `LOG_RQ`: log2 of receive unit slots per QP; `LOG_KEEP` = `LOG_QP + 2`.
 /// * In `rx`. A packet that needs a receive WQE which is posted but not on the card yet waits here (`ctl` is still served; the packet is then looked
 ///   at again from the start).
 /// * UD: SEND of one packet whose Q_Key is that of the QP; the GRH area goes into the first 40 bytes of the receive WQE (whose first SGE has at least 20).
 ///   Whatever does not fit is dropped.
 /// * UC: nothing is answered. A First or Only packet is taken at any PSN and ends a message that was not finished; any other fault drops the packet and
 ///   ends the message, whose receive WQE is used for the next one.
+/// * A receive entry has `2^rq_stride` units. With an SRQ the first packet of a message takes it (what the message still needs of it is kept here), and
+///   `rqfree` follows at once; `lim` pulses when fewer units than the limit are left, which disarms it. A QP that ends in between completes the entry
+///   with WR_FLUSH, or, at RESET, gives its number as the answer.
 /// * Order of checks: QPN, type RC or UC, state RTR/RTS/SQD, source IP; PSN; opcode sequence and payload length; receive WQE present (else RNR NAK); class
 ///   right of the QP, DMALen; key, PD, right and bounds of the MR. Only the last packet of a message may have less than the MTU. The MR is
 ///   checked again for every packet of a WRITE, for what is left of the message.
@@ -39,10 +43,16 @@ use rust_hdl::prelude::*;
 ///   new READ is accepted, whose response says all that an older wish could say (a duplicate READ takes nothing back).
 /// * `ctl`: RESET, START (sets ePSN), FLUSH (posted receives complete with WR_FLUSH, packets go on between them), FENCE, QUERY. `notify` of a QP in ERR
 ///   flushes what was posted since. Flushed WQEs are not reported on `rqfree`.
-/// * II with all outputs ready: WRITE 7, SEND with one SGE 7, + 4 for each further SGE; READ 8; dropped 6 (WRITE, SEND and READ measured by `initiation_intervals`).
+/// * II with all outputs ready: WRITE 7, SEND with one SGE 7 (8 with an SRQ, and in a First packet 2 + 2^rq_stride more if an entry has several units), + 4 for each
+///   further SGE (5 into the next unit); READ 8; dropped 6 (WRITE, SEND and READ measured by `initiation_intervals`).
 /// * Ports `cfg`, `av`, `mrc`, `idx`, `slot`, `lvl`: data one cycle after the address.
 #[derive(LogicBlock)]
-pub struct Responder<const LOG_QP: usize, const LOG_MR: usize, const LOG_RQ: usize> {
+pub struct Responder<
+    const LOG_QP: usize,
+    const LOG_MR: usize,
+    const LOG_RQ: usize,
+    const LOG_KEEP: usize,
+> {
     pub clock: Signal<In, Clock>,
     pub rst: Signal<In, bool>,
     pub rx_valid: Signal<In, bool>,
@@ -83,6 +93,9 @@ pub struct Responder<const LOG_QP: usize, const LOG_MR: usize, const LOG_RQ: usi
     pub err_valid: Signal<Out, bool>,
     pub err_data: Signal<Out, QpErr>,
     pub err_ready: Signal<In, bool>,
+    /// SRQ whose limit is reached: a pulse.
+    pub lim_valid: Signal<Out, bool>,
+    pub lim_qp: Signal<Out, Bits<12>>,
     pub ev_drop_qp: Signal<Out, bool>,
     pub ev_duplicate: Signal<Out, bool>,
     pub ev_sequence: Signal<Out, bool>,
@@ -90,6 +103,9 @@ pub struct Responder<const LOG_QP: usize, const LOG_MR: usize, const LOG_RQ: usi
     pub ev_ecn: Signal<Out, bool>,
     pub idle: Signal<Out, bool>,
     ctx: SdpRam<RspCtx, LOG_QP>,
+    srqs: SdpRam<SrqSt, LOG_QP>,
+    /// SRQ entries that messages keep.
+    keep: SdpRam<Bits<512>, LOG_KEEP>,
     chk: Checks<LOG_QP>,
     acc: Access<LOG_MR>,
     out: Outs<LOG_QP>,
@@ -102,7 +118,7 @@ pub struct Responder<const LOG_QP: usize, const LOG_MR: usize, const LOG_RQ: usi
     turn: DFF<bool>,
     c: DFF<RspCtx>,
     // cursor of the packet
-    sg: DFF<Bits<2>>,
+    sg: DFF<Bits<4>>,
     so: DFF<Bits<32>>,
     ml: DFF<Bits<32>>,
     left: DFF<Bits<13>>,
@@ -112,8 +128,16 @@ pub struct Responder<const LOG_QP: usize, const LOG_MR: usize, const LOG_RQ: usi
     v4r: DFF<bool>,
     fresh: DFF<bool>,
     src: DFF<Bits<20>>,
-    /// Number of the receive WQE that the packet uses.
+    /// Number of the receive WQE that the packet uses, and index of the unit behind it.
     ix: DFF<Bits<16>>,
+    nx: DFF<Bits<16>>,
+    /// The message keeps an SRQ entry.
+    kept: DFF<bool>,
+    /// Units of the SRQ behind the packet's; they are fewer than the limit.
+    more: DFF<Bits<16>>,
+    low: DFF<bool>,
+    /// Unit to copy.
+    ck: DFF<Bits<3>>,
     /// A receive WQE belongs to the packet.
     hold: DFF<bool>,
     todo: DFF<ToDo>,
@@ -160,16 +184,41 @@ pub struct Responder<const LOG_QP: usize, const LOG_MR: usize, const LOG_RQ: usi
     pk: Signal<Local, bool>,
     qa: Signal<Local, Bits<12>>,
     slot_a: Signal<Local, Bits<16>>,
+    srq: Signal<Local, bool>,
+    /// The table entry is that of an SRQ, or the QP has one: no ring to flush.
+    noq: Signal<Local, bool>,
+    holds: Signal<Local, bool>,
+    /// The packet takes an entry of the SRQ.
+    tk: Signal<Local, bool>,
+    gone: Signal<Local, bool>,
+    fire: Signal<Local, bool>,
+    stride: Signal<Local, Bits<2>>,
+    step: Signal<Local, Bits<16>>,
+    units: Signal<Local, Bits<3>>,
+    whole: Signal<Local, Bits<16>>,
+    last_sge: Signal<Local, Bits<4>>,
+    sge: Signal<Local, Bits<4>>,
+    ring: Signal<Local, Bits<12>>,
+    sq: Signal<Local, SrqSt>,
+    sqw: Signal<Local, bool>,
+    sqd: Signal<Local, SrqSt>,
+    ci: Signal<Local, Bits<16>>,
+    from: Signal<Local, Bits<16>>,
+    un: Signal<Local, Bits<2>>,
+    prev: Signal<Local, Bits<3>>,
+    word: Signal<Local, Bits<512>>,
+    lim: Signal<Local, Bits<24>>,
 }
 
-crate::block_default! { Responder<LOG_QP, LOG_MR, LOG_RQ> {
+crate::block_default! { Responder<LOG_QP, LOG_MR, LOG_RQ, LOG_KEEP> {
     clock, rst, rx_valid, rx_data, rx_ready, ctl_valid, ctl_data, ctl_ready, ctl_psn, notify_valid, notify_data, notify_ready, cfg_raddr,
     cfg_rdata, av_raddr, av_rdata, mrc_raddr, mrc_rdata, slot_raddr, slot_rdata, idx_raddr, pi_rdata, avail_rdata, lvl_raddr, lvl_rdata,
     pl_valid, pl_data, pl_ready, ack_valid, ack_data, ack_ready, rj_valid, rj_data, rj_ready, rqfree_valid, rqfree_data, rqfree_ready,
-    err_valid, err_data, err_ready, ev_drop_qp, ev_duplicate, ev_sequence, ev_cnp, ev_ecn, idle, ctx, chk, acc, out, state, qp, p, held,
-    turn, c, sg, so, ml, left, src, ix, hold, todo, psn, syn, e_kind, e_sts, fl_on, fl_ctl, fl_qp, fl_end, pq, qpn, cfg, st, uc, ud, v4, sip, back, src0, op0, gh, v4r, fresh, cx, cw,
-    cwd, o, v, slot, key, n, need_rq, cqe, fin, sy, j, ct, pk, qa, slot_a;
-    assert LOG_QP <= 12 && LOG_MR <= 16 && LOG_QP + LOG_RQ <= 16;
+    err_valid, err_data, err_ready, ev_drop_qp, ev_duplicate, ev_sequence, ev_cnp, ev_ecn, lim_valid, lim_qp, idle, ctx, srqs, keep, chk, acc, out, state, qp, p, held,
+    turn, c, sg, so, ml, left, src, ix, nx, kept, more, low, ck, hold, todo, psn, syn, e_kind, e_sts, fl_on, fl_ctl, fl_qp, fl_end, pq, qpn, cfg, st, uc, ud, v4, sip, back, src0, op0, gh, v4r, fresh, cx, cw,
+    cwd, o, v, slot, key, n, need_rq, cqe, fin, sy, j, ct, pk, qa, slot_a, srq, noq, holds, tk, gone, fire, stride, step, units, whole,
+    last_sge, sge, ring, sq, sqw, sqd, ci, from, un, prev, word, lim;
+    assert LOG_QP <= 12 && LOG_MR <= 16 && LOG_QP + LOG_RQ <= 16 && LOG_RQ >= 2 && LOG_KEEP == LOG_QP + 2;
     k_job: Constant::new(PlJob::default()),
     // ::ffff:0:0, first wire byte lowest
     k_v4: Constant::new(Bits::<96>::from(0xFFFFu64) << 80),
@@ -178,546 +227,3 @@ crate::block_default! { Responder<LOG_QP, LOG_MR, LOG_RQ> {
     k_zero: Constant::new(RspCtx::default()),
     k_todo: Constant::new(ToDo::default()),
 } }
-
-impl<const LOG_QP: usize, const LOG_MR: usize, const LOG_RQ: usize> Logic
-    for Responder<LOG_QP, LOG_MR, LOG_RQ>
-{
-    #[hdl_gen]
-    fn update(&mut self) {
-        dff_setup!(
-            self, clock, state, qp, p, held, turn, c, sg, so, ml, left, gh, v4r, fresh, src, ix
-        );
-        dff_setup!(self, clock, hold, todo, psn, syn, e_kind, e_sts, fl_on, fl_ctl, fl_qp, fl_end);
-        clock!(self, clock, ctx, chk, acc, out);
-        self.out.rst.next = self.rst.val();
-        self.ct.next = self.ctl_data.val();
-        self.pq.next = self.p.q.val();
-        self.cfg.next = self.cfg_rdata.val();
-        self.st.next = self.cfg.val().state;
-        self.src0.next = self.pq.val().src;
-        self.op0.next = self.pq.val().opcode;
-        self.uc.next = self.cfg.val().qp_type == 1;
-        self.ud.next = self.cfg.val().qp_type == 2;
-        self.sip.next = self.pq.val().sip;
-        self.v4.next = self.sip.val().get_bits::<96>(0) == self.k_v4.val();
-        // from the payload back to the IP header: DETH or DETH and immediate data, BTH and UDP, IP
-        self.v4r.d.next = self.v4.val();
-        self.fresh.d.next = false;
-        self.back.next = 68.into();
-        if self.v4r.q.val() {
-            self.back.next = 48.into();
-            if self.op0.val().get_bit(0) {
-                self.back.next = 52.into();
-            }
-        } else if self.op0.val().get_bit(0) {
-            self.back.next = 72.into();
-        }
-        self.cx.next = self.ctx.rdata.val();
-        self.slot.next = self.slot_rdata.val().into();
-        self.fin.next = self.todo.q.val();
-        self.rx_ready.next = false;
-        self.ctl_ready.next = false;
-        self.notify_ready.next = false;
-        self.ctl_psn.next = self.cx.val().epsn;
-        self.ev_drop_qp.next = false;
-        self.ev_duplicate.next = false;
-        self.ev_sequence.next = false;
-        self.ev_cnp.next = false;
-        self.ev_ecn.next = false;
-        self.cw.next = false;
-        self.cwd.next = self.c.q.val();
-        self.out.pl_go.next = false;
-        self.out.ak_go.next = false;
-        self.out.rj_go.next = false;
-        self.out.rf_go.next = false;
-        self.out.er_go.next = false;
-        self.sy.next = self.syn.q.val();
-        self.qa.next = self.qp.q.val();
-        self.qpn.next = self.pq.val().qpn;
-        self.pk.next = self.held.q.val() | self.rx_valid.val();
-        self.chk.p.next = self.pq.val();
-        self.chk.cfg.next = self.cfg.val();
-        self.chk.av.next = self.av_rdata.val();
-        self.chk.cx.next = self.cx.val();
-        self.chk.pi.next = self.pi_rdata.val();
-        self.chk.avail.next = self.avail_rdata.val();
-        self.chk.lvl.next = self.lvl_rdata.val();
-        self.o.next = self.chk.o.val();
-        self.v.next = self.chk.v.val();
-        self.need_rq.next =
-            (self.o.val().send & self.o.val().first) | (self.o.val().write & self.o.val().imm);
-        self.cqe.next =
-            (self.o.val().send & self.o.val().last) | (self.o.val().write & self.o.val().imm);
-
-        self.acc.load.next = self.state.q.val() == RspState::Look;
-        self.acc.o.next = self.o.val();
-        self.acc.p.next = self.pq.val();
-        self.acc.c.next = self.c.q.val();
-        self.acc.cfg.next = self.cfg.val();
-        self.acc.slot.next = self.slot.val();
-        self.acc.mr.next = self.mrc_rdata.val();
-        self.acc.sg.next = self.sg.q.val();
-        self.acc.so.next = self.so.q.val();
-        self.acc.ml.next = self.ml.q.val();
-        self.acc.left.next = self.left.q.val();
-        self.mrc_raddr.next = self.acc.mr_addr.val();
-        self.key.next = self.acc.key.val();
-        self.n.next = self.acc.n.val();
-
-        // the job that goes out if a state says so
-        self.j.next = self.k_job.val();
-        self.j.next.free = true;
-        self.j.next.mr = self.key.val().get_bits::<16>(8);
-        self.j.next.va = self.acc.va.val();
-        self.j.next.len = self.n.val();
-        self.j.next.src = self.src.q.val();
-        self.j.next.index = self.ix.q.val();
-
-        match self.state.q.val() {
-            RspState::Idle => {
-                if self.ctl_valid.val() & !self.fl_on.q.val() {
-                    self.qa.next = self.ct.val().qp;
-                    self.state.d.next = RspState::Ctl;
-                } else if self.fl_on.q.val() & (self.turn.q.val() | !self.pk.val()) {
-                    self.qa.next = self.fl_qp.q.val();
-                    self.turn.d.next = false;
-                    self.state.d.next = RspState::Flush;
-                } else if self.notify_valid.val() & !self.fl_on.q.val() {
-                    self.notify_ready.next = true;
-                    self.qa.next = self.notify_data.val().qp;
-                    self.state.d.next = RspState::Note;
-                } else if self.pk.val() & !self.out.rj_busy.val() {
-                    // a READ job is with the READ responder before anything that comes after it
-                    if !self.held.q.val() {
-                        self.rx_ready.next = true;
-                        self.ev_ecn.next = self.rx_data.val().ce;
-                        self.p.d.next = self.rx_data.val();
-                        self.qpn.next = self.rx_data.val().qpn;
-                    }
-                    self.held.d.next = false;
-                    self.turn.d.next = true;
-                    self.qa.next = bit_cast::<12, LOG_QP>(self.qpn.val().get_bits::<LOG_QP>(0));
-                    self.state.d.next = RspState::Fetch;
-                }
-            }
-            RspState::Fetch => {
-                self.c.d.next = self.cx.val();
-                self.sg.d.next = self.cx.val().sge;
-                self.so.d.next = self.cx.val().off;
-                self.ml.d.next = self.cx.val().len;
-                if self.chk.first.val() {
-                    self.sg.d.next = 0.into();
-                    self.so.d.next = 0.into();
-                    self.ml.d.next = 0.into();
-                }
-                self.left.d.next = self.pq.val().len;
-                self.src.d.next = self.pq.val().src;
-                self.ix.d.next = self.cx.val().ci;
-                self.gh.d.next = self.ud.val();
-                self.fresh.d.next = true;
-                self.hold.d.next = self.cx.val().exp == 1;
-                self.todo.d.next = self.k_todo.val();
-                self.psn.d.next = self.pq.val().psn;
-                self.syn.d.next = 31.into();
-                self.e_kind.d.next = 1.into();
-                self.e_sts.d.next = 9.into();
-                self.state.d.next = RspState::Look;
-            }
-            RspState::Look => {
-                if self.ud.val() & self.fresh.q.val() {
-                    // the GRH area goes first: 40 bytes of IPv6 header, or 20 bytes that are left alone and the IPv4 header
-                    self.ml.d.next = 40.into();
-                    self.left.d.next = 40.into();
-                    if self.v4r.q.val() {
-                        self.left.d.next = 20.into();
-                        self.so.d.next = 20.into();
-                    }
-                    self.src.d.next = self.src0.val() - bit_cast::<20, 7>(self.back.val());
-                }
-                self.state.d.next = RspState::Sub;
-            }
-            RspState::Sub => {
-                if !self.v.val().basic {
-                    self.ev_drop_qp.next = true;
-                    self.state.d.next = RspState::Free;
-                } else if self.o.val().cnp {
-                    self.ev_cnp.next = true;
-                    self.state.d.next = RspState::Free;
-                } else if ((self.uc.val() & !self.o.val().uc) | (self.ud.val() & !self.o.val().ud))
-                    | (!(self.uc.val() | self.ud.val()) & !self.o.val().rc)
-                {
-                    self.ev_drop_qp.next = true;
-                    self.state.d.next = RspState::Free;
-                } else if self.ud.val() {
-                    self.state.d.next = RspState::Free;
-                    if (!(self.o.val().send & (self.o.val().first & self.o.val().last))
-                        | !self.v.val().len_ok)
-                        | self.v.val().rq_empty
-                    {
-                        self.ev_sequence.next = true;
-                    } else if self.v.val().rq_wait {
-                        self.held.d.next = true;
-                        self.state.d.next = RspState::Idle;
-                    } else {
-                        self.state.d.next = RspState::Cmp;
-                    }
-                } else if self.uc.val() {
-                    // a message begins at any PSN; what does not go on as it should ends the message at hand
-                    self.state.d.next = RspState::Free;
-                    self.c.d.next.exp = 0.into();
-                    self.todo.d.next.ctx = true;
-                    if self.o.val().first {
-                        self.c.d.next.epsn = self.pq.val().psn;
-                    }
-                    if (self.o.val().bad | self.o.val().read)
-                        | (!self.v.val().len_ok
-                            | (!self.o.val().first & !(self.v.val().eq & self.v.val().seq_ok)))
-                    {
-                        self.ev_sequence.next = true;
-                    } else if self.need_rq.val() & self.v.val().rq_empty {
-                        self.ev_sequence.next = true;
-                    } else if self.need_rq.val() & self.v.val().rq_wait {
-                        self.held.d.next = true;
-                        self.state.d.next = RspState::Idle;
-                    } else {
-                        self.state.d.next = RspState::Cmp;
-                    }
-                } else if self.v.val().behind {
-                    self.state.d.next = RspState::Free;
-                    if self.o.val().read & self.v.val().len_ok {
-                        self.state.d.next = RspState::Cmp;
-                    } else {
-                        self.ev_duplicate.next = true;
-                        if (self.o.val().send | self.o.val().write) & !self.c.q.val().nak {
-                            self.todo.d.next.ack = true;
-                            self.psn.d.next = self.c.q.val().epsn - 1;
-                        }
-                    }
-                } else if !self.v.val().eq {
-                    self.ev_sequence.next = true;
-                    if !self.c.q.val().nak {
-                        self.c.d.next.nak = true;
-                        self.todo.d.next.ctx = true;
-                        self.todo.d.next.ack = true;
-                        self.psn.d.next = self.c.q.val().epsn;
-                        self.syn.d.next = 96.into();
-                    }
-                    self.state.d.next = RspState::Free;
-                } else if (self.o.val().bad | !self.v.val().seq_ok) | !self.v.val().len_ok {
-                    self.syn.d.next = 97.into();
-                    self.state.d.next = RspState::Fatal;
-                } else if self.need_rq.val() & self.v.val().rq_empty {
-                    self.c.d.next.nak = true;
-                    self.todo.d.next.ctx = true;
-                    self.todo.d.next.ack = true;
-                    self.syn.d.next = bits::<8>(32) | bit_cast::<8, 5>(self.cfg.val().min_rnr);
-                    self.state.d.next = RspState::Free;
-                } else if self.need_rq.val() & self.v.val().rq_wait {
-                    self.held.d.next = true;
-                    self.state.d.next = RspState::Idle;
-                } else {
-                    self.state.d.next = RspState::Cmp;
-                }
-            }
-            RspState::Cmp => {
-                self.state.d.next = RspState::Put;
-            }
-            RspState::Put => {
-                self.hold.d.next = self.hold.q.val() | self.o.val().send;
-                if self.o.val().read & !self.v.val().eq {
-                    // duplicate
-                    self.ev_duplicate.next = true;
-                    if ((!self.acc.inv.val() & !self.acc.deny.val()) & self.chk.past.val())
-                        & !self.v.val().lvl_full
-                    {
-                        self.c.d.next.dup = true;
-                        self.todo.d.next.ctx = true;
-                        self.todo.d.next.read = true;
-                    }
-                    self.state.d.next = RspState::Free;
-                } else if ((self.uc.val() | self.ud.val())
-                    & ((self.acc.inv.val() | self.acc.deny.val())
-                        | (self.acc.more.val() & (self.sg.q.val() == 3))))
-                    | (self.ud.val() & self.acc.tiny.val())
-                {
-                    self.ev_sequence.next = true;
-                    self.state.d.next = RspState::Free;
-                } else if self.acc.inv.val() {
-                    self.syn.d.next = 97.into();
-                    self.state.d.next = RspState::Fatal;
-                } else if self.acc.deny.val() {
-                    self.syn.d.next = 98.into();
-                    self.e_kind.d.next = 2.into();
-                    if self.o.val().send {
-                        self.syn.d.next = 99.into();
-                        self.e_kind.d.next = 1.into();
-                        self.e_sts.d.next = 4.into();
-                    }
-                    self.state.d.next = RspState::Fatal;
-                } else if self.o.val().read & !self.out.pl_free.val() {
-                    self.state.d.next = RspState::Put;
-                } else if self.o.val().read {
-                    self.out.pl_go.next = true;
-                    self.state.d.next = RspState::Fin;
-                    if self.v.val().lvl_full | (self.v.val().lvl_max & self.c.q.val().dup) {
-                        self.ev_sequence.next = true;
-                    } else if self.v.val().lvl_max {
-                        self.out.pl_go.next = false;
-                        self.syn.d.next = 97.into();
-                        self.state.d.next = RspState::Fatal;
-                    } else {
-                        self.c.d.next.epsn = self.c.q.val().epsn + self.chk.npk.val();
-                        self.c.d.next.msn = self.c.q.val().msn + 1;
-                        self.c.d.next.nak = false;
-                        self.c.d.next.dup = self.c.q.val().dup & self.v.val().lvl_some;
-                        self.todo.d.next.ctx = true;
-                        self.todo.d.next.read = true;
-                        // its response acknowledges all that a wish could say
-                        self.todo.d.next.ack = true;
-                        self.syn.d.next = 255.into();
-                    }
-                } else if self.acc.more.val() & (self.sg.q.val() == 3) {
-                    self.syn.d.next = 97.into();
-                    self.e_sts.d.next = 1.into();
-                    self.state.d.next = RspState::Fatal;
-                } else if self.out.pl_free.val() {
-                    self.j.next.kind = 1.into();
-                    if self.gh.q.val() & !self.acc.more.val() {
-                        // the GRH area is there: the payload is next, in the same SGE
-                        self.j.next.free = false;
-                        self.out.pl_go.next = self.n.val().any();
-                        self.gh.d.next = false;
-                        self.so.d.next = self.so.q.val() + bit_cast::<32, 13>(self.n.val());
-                        self.left.d.next = self.pq.val().len;
-                        self.src.d.next = self.pq.val().src;
-                        self.state.d.next = RspState::Look;
-                    } else if self.acc.more.val() {
-                        self.j.next.free = false;
-                        self.out.pl_go.next = self.n.val().any();
-                        self.sg.d.next = self.sg.q.val() + 1;
-                        self.so.d.next = 0.into();
-                        self.left.d.next = self.left.q.val() - self.n.val();
-                        self.src.d.next = self.src.q.val() + bit_cast::<20, 13>(self.n.val());
-                        self.state.d.next = RspState::Look;
-                    } else {
-                        self.j.next.free = !self.cqe.val();
-                        self.out.pl_go.next = self.n.val().any() | !self.cqe.val();
-                        if !self.n.val().any() {
-                            self.j.next.kind = 0.into();
-                        }
-                        self.c.d.next.epsn = self.c.q.val().epsn + 1;
-                        self.c.d.next.nak = false;
-                        self.c.d.next.exp = 2.into();
-                        if self.o.val().send {
-                            self.c.d.next.exp = 1.into();
-                        }
-                        if self.o.val().last {
-                            self.c.d.next.exp = 0.into();
-                            self.c.d.next.msn = self.c.q.val().msn + 1;
-                        }
-                        self.c.d.next.va = self.acc.va.val() + bit_cast::<64, 13>(self.n.val());
-                        self.c.d.next.rem = self.acc.rest.val();
-                        self.c.d.next.rkey = self.key.val();
-                        self.c.d.next.len = self.acc.total.val();
-                        self.c.d.next.sge = self.sg.q.val();
-                        self.c.d.next.off = self.so.q.val() + bit_cast::<32, 13>(self.n.val());
-                        self.todo.d.next.ack =
-                            self.pq.val().ackreq & !(self.uc.val() | self.ud.val());
-                        self.todo.d.next.ctx = true;
-                        self.state.d.next = RspState::Fin;
-                        if self.cqe.val() {
-                            self.c.d.next.ci = self.ix.q.val() + 1;
-                            self.state.d.next = RspState::Cqe;
-                        }
-                    }
-                }
-            }
-            RspState::Cqe => {
-                // the completion and all that Fin does for it
-                if self.out.pl_free.val()
-                    & ((self.out.ak_free.val() | !self.fin.val().ack) & self.out.rf_free.val())
-                {
-                    self.out.pl_go.next = true;
-                    self.j.next.kind = 2.into();
-                    self.j.next.with_imm = self.o.val().imm;
-                    if self.o.val().imm {
-                        self.j.next.opcode = 1.into();
-                    }
-                    if self.o.val().write {
-                        self.j.next.opcode = 3.into();
-                    }
-                    self.j.next.solicited = self.pq.val().se;
-                    self.j.next.grh = self.ud.val();
-                    if self.ud.val() {
-                        // its low bits are the source QPN
-                        self.j.next.va = self.pq.val().va;
-                    }
-                    self.j.next.length = self.c.q.val().len;
-                    self.cw.next = true;
-                    self.out.ak_go.next = self.fin.val().ack;
-                    self.out.rf_go.next = true;
-                    self.state.d.next = RspState::Idle;
-                }
-            }
-            RspState::Fatal => {
-                if self.out.pl_free.val() {
-                    self.out.pl_go.next = true;
-                    if self.hold.q.val() {
-                        self.j.next.kind = 2.into();
-                        self.j.next.status = self.e_sts.q.val();
-                        self.c.d.next.ci = self.c.q.val().ci + 1;
-                    }
-                    self.c.d.next.err = true;
-                    self.c.d.next.exp = 0.into();
-                    self.todo.d.next.free = self.hold.q.val();
-                    self.todo.d.next.ctx = true;
-                    self.todo.d.next.ack = true;
-                    self.todo.d.next.err = true;
-                    self.state.d.next = RspState::Fin;
-                }
-            }
-            RspState::Free => {
-                if self.out.pl_free.val() {
-                    self.out.pl_go.next = true;
-                    self.state.d.next = RspState::Fin;
-                }
-            }
-            RspState::Fin => {
-                if (self.out.ak_free.val() | !self.fin.val().ack)
-                    & ((self.out.rf_free.val() | !self.fin.val().free)
-                        & (self.out.er_free.val() | !self.fin.val().err))
-                {
-                    self.cw.next = self.fin.val().ctx;
-                    self.out.ak_go.next = self.fin.val().ack;
-                    self.out.rf_go.next = self.fin.val().free;
-                    self.out.rj_go.next = self.fin.val().read;
-                    self.out.er_go.next = self.fin.val().err;
-                    self.state.d.next = RspState::Idle;
-                }
-            }
-            RspState::Ctl => {
-                self.state.d.next = RspState::Idle;
-                self.cwd.next = self.cx.val();
-                match self.ct.val().op.index() {
-                    0 => {
-                        // nothing of the QP is left in an output register
-                        if self.out.ak_free.val() & !self.out.rf_busy.val() {
-                            self.cwd.next = self.k_zero.val();
-                            self.cw.next = true;
-                            self.out.ak_go.next = true;
-                            self.sy.next = 255.into();
-                            self.ctl_ready.next = true;
-                        } else {
-                            self.state.d.next = RspState::Ctl;
-                        }
-                    }
-                    1 => {
-                        self.cwd.next = self.k_zero.val();
-                        self.cwd.next.live = true;
-                        self.cwd.next.epsn = self.ct.val().psn;
-                        self.cwd.next.ci = self.cx.val().ci;
-                        self.cw.next = true;
-                        self.ctl_ready.next = true;
-                    }
-                    2 => {
-                        self.cwd.next.err = true;
-                        self.cw.next = true;
-                        self.fl_on.d.next = true;
-                        self.fl_ctl.d.next = true;
-                        self.fl_qp.d.next = self.qp.q.val();
-                        self.fl_end.d.next = self.pi_rdata.val();
-                    }
-                    3 => {
-                        if self.out.pl_free.val() {
-                            self.out.pl_go.next = true;
-                            self.j.next.kind = 3.into();
-                            self.j.next.free = false;
-                            self.ctl_ready.next = true;
-                        } else {
-                            self.state.d.next = RspState::Ctl;
-                        }
-                    }
-                    _ => {
-                        self.ctl_ready.next = true;
-                    }
-                }
-            }
-            RspState::Note => {
-                if self.st.val() == 6 {
-                    self.fl_on.d.next = true;
-                    self.fl_ctl.d.next = false;
-                    self.fl_qp.d.next = self.qp.q.val();
-                    self.fl_end.d.next = self.pi_rdata.val();
-                }
-                self.state.d.next = RspState::Idle;
-            }
-            RspState::Flush => {
-                self.cwd.next = self.cx.val();
-                if (self.cx.val().ci == self.fl_end.q.val()) | self.cfg.val().srq {
-                    self.fl_on.d.next = false;
-                    self.ctl_ready.next = self.fl_ctl.q.val();
-                    self.state.d.next = RspState::Idle;
-                } else if self.out.pl_free.val() {
-                    self.out.pl_go.next = true;
-                    self.j.next.kind = 2.into();
-                    self.j.next.free = false;
-                    self.j.next.status = 5.into();
-                    self.j.next.index = self.cx.val().ci;
-                    self.cwd.next.ci = self.cx.val().ci + 1;
-                    self.cwd.next.exp = 0.into();
-                    self.cw.next = true;
-                    self.state.d.next = RspState::Idle;
-                }
-            }
-            _ => {
-                self.state.d.next = RspState::Idle;
-            }
-        }
-        self.qp.d.next = self.qa.val();
-        self.cfg_raddr.next = self.qa.val();
-        self.av_raddr.next = self.qa.val();
-        self.idx_raddr.next = self.qa.val();
-        self.lvl_raddr.next = self.qa.val();
-        self.slot_a.next = bit_cast::<16, 12>(self.qp.q.val()) << self.k_rq.val();
-        self.slot_raddr.next = self.slot_a.val() | (self.cx.val().ci & self.k_slot.val());
-        self.ctx.raddr.next = self.qa.val().get_bits::<LOG_QP>(0);
-        self.ctx.waddr.next = self.qp.q.val().get_bits::<LOG_QP>(0);
-        self.ctx.we.next = self.cw.val();
-        self.ctx.wdata.next = self.cwd.val();
-
-        self.out.pl.next = self.j.val();
-        self.out.qp.next = self.qp.q.val();
-        self.out.p.next = self.pq.val();
-        self.out.c.next = self.c.q.val();
-        self.out.cfg.next = self.cfg.val();
-        self.out.psn.next = self.psn.q.val();
-        self.out.syn.next = self.sy.val();
-        self.out.kind.next = self.e_kind.q.val();
-        self.out.o.next = self.o.val();
-        self.out.dup.next = !self.v.val().eq;
-        self.pl_valid.next = self.out.pl_valid.val();
-        self.pl_data.next = self.out.pl_data.val();
-        self.out.pl_ready.next = self.pl_ready.val();
-        self.ack_valid.next = self.out.ack_valid.val();
-        self.ack_data.next = self.out.ack_data.val();
-        self.out.ack_ready.next = self.ack_ready.val();
-        self.rj_valid.next = self.out.rj_valid.val();
-        self.rj_data.next = self.out.rj_data.val();
-        self.out.rj_ready.next = self.rj_ready.val();
-        self.rqfree_valid.next = self.out.rqfree_valid.val();
-        self.rqfree_data.next = self.out.rqfree_data.val();
-        self.out.rqfree_ready.next = self.rqfree_ready.val();
-        self.err_valid.next = self.out.err_valid.val();
-        self.err_data.next = self.out.err_data.val();
-        self.out.err_ready.next = self.err_ready.val();
-        self.idle.next = ((self.state.q.val() == RspState::Idle) & !self.held.q.val())
-            & (!self.fl_on.q.val() & self.out.idle.val());
-        if self.rst.val() {
-            self.state.d.next = RspState::Idle;
-            self.held.d.next = false;
-            self.turn.d.next = false;
-            self.fl_on.d.next = false;
-            self.fl_ctl.d.next = false;
-        }
-    }
-}
