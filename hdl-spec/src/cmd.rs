@@ -29,6 +29,8 @@ codes! {
         SET_GID = 13, "Admin page only: source addresses of one GID index";
         REREG_MR = 14, "Replaces all of key `id` by the fields of REG_MR; the key stays, and no DMA through the old range afterwards";
         RESIZE_CQ = 15, "CQN `id` goes on in the ring of CREATE_CQ's fields; no CQE goes to the old one afterwards";
+        ALLOC_MW = 16, "Not yet: EOPNOTSUPP";
+        DEALLOC_MW = 17, "Not yet: EOPNOTSUPP";
         CREATE_SRQ = 18, "New SRQN in `response.id`; it is a QPN of the same table, and its receive doorbell is that of a QP";
         MODIFY_SRQ = 19, "Arms the limit of SRQN `id`";
         QUERY_SRQ = 20, "Armed limit of SRQN `id` in `response.rq_psn`, 0 for none";

@@ -17,3 +17,4 @@ pub mod rng;
 pub mod script;
 pub mod server;
 pub mod sim;
+pub mod srq;

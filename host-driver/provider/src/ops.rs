@@ -1,7 +1,7 @@
 //! Every verbs operation: done on the card, or answered with EOPNOTSUPP and why. `docs/verbs.md` has the same table, and
 //! a test keeps the two equal.
 use crate::layout::Table;
-use crate::verbs::{ah, cq, cq_ex, device, event, mr, pd, post, qp, qp_ex, ring};
+use crate::verbs::{ah, cq, cq_ex, device, event, mr, pd, post, qp, qp_ex, ring, srq};
 
 pub enum Support {
     /// The function's address.
@@ -41,8 +41,8 @@ ops! {
     create_qp: card (qp::create_qp);
     create_qp_ex: card (qp_ex::create_qp_ex);
     create_rwq_ind_table: no "no receive-side scaling";
-    create_srq: no "no shared receive queues";
-    create_srq_ex: no "no shared receive queues";
+    create_srq: card (srq::create_srq);
+    create_srq_ex: card (srq::create_srq_ex);
     create_wq: no "no receive-side scaling";
     dealloc_mw: no "no memory windows";
     dealloc_pd: card (pd::dealloc_pd);
@@ -55,12 +55,12 @@ ops! {
     destroy_flow_action: no "no flow steering";
     destroy_qp: card (qp::destroy_qp);
     destroy_rwq_ind_table: no "no receive-side scaling";
-    destroy_srq: no "no shared receive queues";
+    destroy_srq: card (srq::destroy_srq);
     destroy_wq: no "no receive-side scaling";
     detach_mcast: no "no multicast";
     free_context: card (device::free_context);
     free_dm: no "no device memory";
-    get_srq_num: no "no shared receive queues";
+    get_srq_num: card (srq::get_srq_num);
     import_dm: no "objects are not shared between processes";
     import_mr: no "objects are not shared between processes";
     import_pd: no "objects are not shared between processes";
@@ -68,7 +68,7 @@ ops! {
     modify_flow_action_esp: no "no flow steering";
     modify_qp: card (qp::modify_qp);
     modify_qp_rate_limit: no "no rate limit per QP; congestion control sets rates";
-    modify_srq: no "no shared receive queues";
+    modify_srq: card (srq::modify_srq);
     modify_wq: no "no receive-side scaling";
     open_qp: no "no XRC";
     open_xrcd: no "no XRC";
@@ -76,14 +76,14 @@ ops! {
     post_recv: card (post::post_recv);
     post_send: card (post::post_send);
     post_srq_ops: no "no tag matching";
-    post_srq_recv: no "no shared receive queues";
+    post_srq_recv: card (srq::post_srq_recv);
     query_device_ex: card (device::query_device_ex);
     query_ece: no "no enhanced connection establishment";
     query_port: card (device::query_port);
     query_qp: card (qp::query_qp);
     query_qp_data_in_order: no "answers 0: data of a message may be placed out of order";
     query_rt_values: no "no host-readable clock";
-    query_srq: no "no shared receive queues";
+    query_srq: card (srq::query_srq);
     read_counters: no "no verbs counters";
     reg_dm_mr: no "no device memory";
     reg_dmabuf_mr: no "no dma-buf: the simulator reaches process memory only";

@@ -111,8 +111,8 @@ fn last_wqe(p: &mut Asm) {
     );
 }
 
-/// All programs; `max_rd`: READs in flight per QP.
-pub fn program(max_rd: usize) -> Vec<u128> {
+/// All programs; `max_rd`: READs in flight per QP, `log_qp`: log2 of QPs.
+pub fn program(max_rd: usize, log_qp: usize) -> Vec<u128> {
     let mut p = Asm::default();
     let names = [
         "NOP",
@@ -156,7 +156,7 @@ pub fn program(max_rd: usize) -> Vec<u128> {
     pd(&mut p);
     queues(&mut p);
     mr(&mut p);
-    create_qp(&mut p);
+    create_qp(&mut p, log_qp as u128);
     modify_qp(&mut p, max_rd as u128);
     other_qp(&mut p);
     srq::programs(&mut p);
@@ -344,7 +344,7 @@ pub(super) fn piece(p: &mut Asm, kind: u128, f: Field) {
     count(p, kind, Src::Mem(32 * T), f.width as u128, true);
 }
 
-fn create_qp(p: &mut Asm) {
+fn create_qp(p: &mut Asm, log_qp: u128) {
     use c::create_qp as f;
     use t::qp_cfg as d;
     p.label("CREATE_QP");
@@ -393,7 +393,7 @@ fn create_qp(p: &mut Asm) {
     p.put(sp::PASID, E0, d::pasid);
     p.when(pred::SRQ, |p| {
         p.put(sp::ONES, E0, d::srq);
-        p.bits(cmd(f::srqn), E0 + d::srqn.lo as u128, 12);
+        p.bits(cmd(f::srqn), E0 + d::srqn.lo as u128, log_qp);
     });
     p.do_(op::RID, 0, 0, 0);
     p.load(special(sp::ZERO), 32);
@@ -658,7 +658,7 @@ mod tests {
     /// No program can fail after its first effect.
     #[test]
     fn programs_check_first() {
-        let p = program(16);
+        let p = program(16, 8);
         assert!(p.len() <= 1 << LOG_PROG, "{}", p.len());
         println!("{} instructions", p.len());
         let field = |w: u128, lo: u32, n: u32| (w >> lo) & ((1 << n) - 1);

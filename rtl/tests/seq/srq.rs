@@ -1,7 +1,7 @@
 //! Shared receive queues: objects, users, limit, and the events of SRQs and of QPs that have one.
 
 use super::{Bench, Did, QPS, RDR, RQF, RQR, RSP, SQF};
-use crate::{bring, ready};
+use crate::{bring, go, ready};
 use metaroce_hdl_spec::cmd::{self, errno, op};
 use metaroce_hdl_spec::cqe::event;
 use metaroce_hdl_spec::table::qp_cfg as d;
@@ -160,7 +160,7 @@ fn shared_receive_queues() {
     let second = b.qp_of_srq(1, pd, cq, srqn).unwrap();
     bring(&mut b, second, 3);
     b.take();
-    bring(&mut b, second, 6);
+    go(&mut b, second, 6, 1);
     let did = b.take();
     assert_eq!(events(&did), [last(second)]);
     assert!(at(&did, &|x| *x == Did::Fenced) < at(&did, &|x| matches!(x, Did::Event(..))));
@@ -189,6 +189,7 @@ fn shared_receive_queues() {
     assert_eq!(orders(&b.take()), [(RSP, rst, i64), (RQF, rst, i64)]);
     assert_eq!((b.cfg[i], b.av[i]), ([0; 32], [0; 64]));
     assert_eq!(b.simple(1, op::QUERY_SRQ, srqn), Err(errno::ENOENT));
+    b.take();
     b.limit = Some(i64);
     b.settle();
     assert_eq!(b.take(), []);
