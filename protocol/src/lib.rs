@@ -11,8 +11,8 @@
 //! * [`frame::FrameRepr`] — the same frame as plain values; `parse(view)` and `emit(payload, buf)`
 //!   are inverse to the bit (IPv4 checksum, pad and ICRC are computed, not stored).
 //! * [`qp`] — the QP transition table as data.
-//! * [`model`] (feature `model`, needs `alloc`) — the RC transport reference model and a checker
-//!   for frames seen on a wire.
+//! * [`model`] (feature `model`, needs `alloc`) — the transport reference model of RC, UC and UD and
+//!   a checker for frames seen on a wire.
 //!
 //! # Units
 //! Lengths are bytes, times nanoseconds, PSN and MSN 24-bit values modulo 2^24, QPN 24-bit.

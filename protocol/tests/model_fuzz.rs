@@ -69,6 +69,7 @@ fn any_packets_against_model_and_checker() {
         len: 4096,
         remote_write: true,
         remote_read: true,
+        remote_atomic: true,
     }]);
     for round in 0..3000 {
         let mut cfg = QpConfig::new(0x11, 0x12);

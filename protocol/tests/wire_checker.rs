@@ -339,7 +339,39 @@ fn response_errors() {
     assert_eq!(start().put(1, p, 0), Err(K::AckReqInResponse));
     let mut p = resp(O::RC_ATOMIC_ACK, 0, Some(ACK), 0);
     p.ext.atomic_ack = Some(1);
-    assert_eq!(start().put(1, p, 0), Err(K::UnexpectedOpcode));
+    assert_eq!(start().put(1, p, 0), Err(K::NotAnAtomic));
+}
+
+/// An atomic goes out again with the same operands and gets the same answer again, none before it has come.
+#[test]
+fn atomics() {
+    let request = |psn: u32, swap_add: u64, va: u64| {
+        let mut p = PacketRepr::new(Opcode::RC_FETCH_ADD, 0x12, Psn::new(psn));
+        p.ack_req = true;
+        p.ext.atomic = Some(ext::AtomicEth {
+            va,
+            swap_add,
+            ..Default::default()
+        });
+        p
+    };
+    let answer = |psn: u32, value: u64| {
+        let mut p = resp(Opcode::RC_ATOMIC_ACK, psn, Some(ACK), 1);
+        p.ext.atomic_ack = Some(value);
+        p
+    };
+    let mut w = Wire::new();
+    assert_eq!(w.put(0, request(0, 1, 12), 0), Err(K::AtomicUnaligned));
+    w.put(0, request(0, 1, 8), 0).unwrap();
+    assert_eq!(w.put(1, ack(0, ACK, 1), 0), Err(K::AckBeforeReadResponse));
+    let early = w.put(1, resp(Opcode::RC_READ_RESP_ONLY, 0, Some(ACK), 1), 8);
+    assert_eq!(early, Err(K::NotARead));
+    w.put(1, answer(0, 5), 0).unwrap();
+    let other = w.put(0, request(0, 2, 8), 0);
+    assert_eq!(other, Err(K::RetransmissionDiffers));
+    w.put(0, request(0, 1, 8), 0).unwrap();
+    assert_eq!(w.put(1, answer(0, 6), 0), Err(K::AtomicAnswerDiffers));
+    w.put(1, answer(0, 5), 0).unwrap();
 }
 
 #[test]

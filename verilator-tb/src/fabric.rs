@@ -79,6 +79,22 @@ pub enum Seen {
     Taken,
 }
 
+/// What a script does to one frame.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Fate {
+    Pass,
+    Lose,
+    /// A second copy comes this many ps after the first, past others if they are in its way.
+    Twice(u64),
+    /// It comes this many ps later, past others.
+    Late(u64),
+    /// This bit of it is flipped.
+    Hurt(usize),
+}
+
+/// A script of faults: called with each frame's sender.
+pub type Choose = Box<dyn FnMut(usize, &Frame) -> Fate + Send>;
+
 /// An observer of the wire: (what, port, frame).
 pub type Tap = Box<dyn FnMut(Seen, usize, &Frame) + Send>;
 
@@ -92,6 +108,8 @@ pub struct Fabric {
     pub stats: FabricStats,
     /// A test's own fault: called for each frame, true = drop it.
     pub drop_if: Option<Box<dyn FnMut(usize, &Frame) -> bool + Send>>,
+    /// The same with more than loss to choose from.
+    pub fate: Option<Choose>,
     /// Shown every frame when it is sent and when it is taken.
     pub tap: Option<Tap>,
 }
@@ -106,6 +124,7 @@ impl Fabric {
             pcap: None,
             stats: FabricStats::default(),
             drop_if: None,
+            fate: None,
             tap: None,
         }
     }
@@ -162,6 +181,14 @@ impl Fabric {
                 return;
             }
         }
+        let fate = match &mut self.fate {
+            Some(c) => c(from, &f),
+            None => Fate::Pass,
+        };
+        if fate == Fate::Lose {
+            self.stats.lost += 1;
+            return;
+        }
         let faults = self.cfg.faults;
         // One draw per kind and frame, so that the pattern of one kind does not depend on the others.
         let (lose, dup, late, hurt) = (
@@ -189,7 +216,28 @@ impl Fabric {
             let bit = self.rng.below((f.data.len() as u64 - 14) * 8);
             f.data[14 + bit as usize / 8] ^= 1 << (bit % 8);
         }
+        if let Fate::Hurt(bit) = fate {
+            self.stats.corrupted += 1;
+            f.data[bit / 8] ^= 1 << (bit % 8);
+        }
         let mut at = f.start_ps + self.cfg.delay_ns * 1000;
+        if let Fate::Twice(by) = fate {
+            self.stats.duplicated += 1;
+            out.push(Delivery {
+                port,
+                at_ps: at + by,
+                frame: f.clone(),
+            });
+        }
+        if let Fate::Late(by) = fate {
+            self.stats.reordered += 1;
+            out.push(Delivery {
+                port,
+                at_ps: at + by,
+                frame: f,
+            });
+            return;
+        }
         if late {
             self.stats.reordered += 1;
             at += self.rng.below(self.cfg.reorder_ns + 1) * 1000;

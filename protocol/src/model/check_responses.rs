@@ -21,6 +21,9 @@ impl Flow {
             .ok_or(WireErrorKind::ResponseBeyondSent)?;
         match (p.info.class, p.packet.ext.aeth) {
             (Class::ReadResponse, aeth) => self.read_response(p, count, aeth),
+            (Class::AtomicAck, Some(aeth)) => {
+                self.atomic_response(count, p.packet.ext.atomic_ack.unwrap_or(0), aeth)
+            }
             (_, Some(aeth)) => self.answer(count, aeth),
             _ => Err(WireErrorKind::UnexpectedOpcode),
         }
@@ -84,6 +87,35 @@ impl Flow {
         Ok(())
     }
 
+    fn atomic_response(&mut self, count: u64, value: u64, aeth: Aeth) -> Result<(), WireErrorKind> {
+        let received = self.received;
+        let span = self.read_at(count).ok_or(WireErrorKind::NotAnAtomic)?;
+        let Some(answer) = &mut span.atomic else {
+            return Err(WireErrorKind::NotAnAtomic);
+        };
+        if count >= received {
+            return Err(WireErrorKind::ResponseBeyondReceived);
+        }
+        if answer.is_some_and(|v| v != value) {
+            return Err(WireErrorKind::AtomicAnswerDiffers);
+        }
+        *answer = Some(value);
+        if !matches!(aeth.syndrome, Syndrome::Ack { .. }) {
+            return Err(WireErrorKind::ReservedSyndrome);
+        }
+        if self.covers_open_read(count) {
+            return Err(WireErrorKind::AckBeforeReadResponse);
+        }
+        self.message_number(aeth.msn)?;
+        if let Some(span) = self.read_at(count) {
+            span.finished = true;
+        }
+        self.stream = None;
+        self.last_ack = self.last_ack.max(count);
+        self.acked = self.acked.max(count + 1);
+        Ok(())
+    }
+
     fn read_response(
         &mut self,
         p: &Parsed,
@@ -92,7 +124,10 @@ impl Flow {
     ) -> Result<(), WireErrorKind> {
         let mtu = u64::from(self.cfg.mtu.bytes());
         let (received, stream, place) = (self.received, self.stream, p.info.place);
-        let read = self.read_at(count).ok_or(WireErrorKind::NotARead)?;
+        let read = self
+            .read_at(count)
+            .filter(|r| r.atomic.is_none())
+            .ok_or(WireErrorKind::NotARead)?;
         if read.end() > received {
             return Err(WireErrorKind::ResponseBeyondReceived);
         }

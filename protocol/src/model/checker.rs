@@ -6,7 +6,7 @@
 //!
 //! What is checked never depends on timing: a retransmission is always allowed, but must repeat
 //! the packet; an acknowledgement may be late, but never ahead of what was delivered.
-//! Only RC SEND, WRITE, READ, their responses, and CNP are legal here.
+//! Only RC SEND, WRITE, READ, atomics, their responses, and CNP are legal here.
 
 use super::types::QpConfig;
 use crate::ext::Reth;
@@ -86,6 +86,12 @@ pub enum WireErrorKind {
     ReadResponseSequence,
     /// A response after a NAK that ends the connection.
     ResponseAfterFatalNak,
+    /// Address of an atomic that is no multiple of 8.
+    AtomicUnaligned,
+    /// ATOMIC ACK for a PSN that is no atomic's.
+    NotAnAtomic,
+    /// Second answer to an atomic with another value than the first.
+    AtomicAnswerDiffers,
 }
 
 /// A frame that is not legal.
@@ -119,6 +125,8 @@ pub(super) struct ReadSpan {
     pub(super) first: u64,
     pub(super) count: u32,
     pub(super) reth: Reth,
+    /// It is an atomic, not a READ: with its answer, once that has been sent.
+    pub(super) atomic: Option<Option<u64>>,
     /// Packet counts at which the request was issued.
     pub(super) issues: Vec<u64>,
     /// The response that ends it has been sent.
@@ -228,6 +236,7 @@ impl Flow {
         let record = p.record();
         let read = self
             .read_at(count)
+            .filter(|r| r.atomic.is_none())
             .ok_or(WireErrorKind::RetransmissionDiffers)?;
         let offset = (count - read.first) * mtu;
         let same = reth.rkey == read.reth.rkey
@@ -271,7 +280,11 @@ impl Flow {
             return Err(WireErrorKind::SolicitedBit);
         }
         let mut packets = 1;
-        if info.class == Class::ReadRequest {
+        let atomic = p.packet.ext.atomic;
+        if atomic.is_some_and(|a| a.va % 8 != 0) {
+            return Err(WireErrorKind::AtomicUnaligned);
+        }
+        if info.class == Class::ReadRequest || atomic.is_some() {
             let reth = reth.unwrap_or_default();
             let open = self.reads.iter().filter(|r| !r.finished).count();
             if open >= usize::from(self.cfg.max_rd_atomic) {
@@ -282,6 +295,7 @@ impl Flow {
                 first: self.high,
                 count: packets,
                 reth,
+                atomic: atomic.map(|_| None),
                 issues: Vec::from([self.high]),
                 finished: false,
             });
@@ -433,7 +447,8 @@ impl WireChecker {
             (Service::Rc, Class::Send | Class::Write | Class::ReadRequest) => {
                 self.flow(side).request_sent(p)
             }
-            (Service::Rc, Class::Ack | Class::ReadResponse) => {
+            (Service::Rc, Class::CmpSwap | Class::FetchAdd) => self.flow(side).request_sent(p),
+            (Service::Rc, Class::Ack | Class::ReadResponse | Class::AtomicAck) => {
                 self.flow(other(side)).response_sent(p)
             }
             _ => Err(WireErrorKind::UnexpectedOpcode),

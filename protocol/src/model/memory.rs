@@ -9,6 +9,8 @@ pub enum Access {
     RemoteWrite,
     /// RDMA READ.
     RemoteRead,
+    /// Atomics.
+    RemoteAtomic,
 }
 
 /// Answers rkey checks.
@@ -30,6 +32,8 @@ pub struct MemoryRegion {
     pub remote_write: bool,
     /// Remote READ granted.
     pub remote_read: bool,
+    /// Atomics granted.
+    pub remote_atomic: bool,
 }
 
 /// The regions of one protection domain.
@@ -42,6 +46,7 @@ impl Memory for MrTable {
             let right = match access {
                 Access::RemoteWrite => mr.remote_write,
                 Access::RemoteRead => mr.remote_read,
+                Access::RemoteAtomic => mr.remote_atomic,
             };
             // Compared this way round nothing can wrap (field fault A1).
             mr.rkey == rkey

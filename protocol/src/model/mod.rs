@@ -1,4 +1,5 @@
-//! RC transport reference model: what a correct QP does, packet by packet.
+//! Transport reference model: what a correct QP does, packet by packet. RC is [`Qp`]; UC and UD, which
+//! keep much less, are the halves in [`unreliable`].
 //!
 //! Explicit state, explicit time (nanoseconds), no clock, no I/O and no payload bytes: inputs are
 //! events, outputs are [`Action`]s and packets that *refer* to payload. Packets are pulled
@@ -17,23 +18,26 @@
 //! * `retry_cnt` 7 means seven; only `rnr_retry` 7 means for ever.
 //! * READ responses are data: an ACK is queued behind all responses of READs before it.
 //! * A duplicate READ whose responses are still queued is not queued again.
+//! * Atomics count with READs, in both roles, and are answered in order with them.
 //!
 //! # Not modelled
-//! Atomics, SEND with invalidate, FLUSH and ATOMIC WRITE are refused with NAK invalid request.
-//! UC, UD, SRQ, credits and congestion control are not here.
+//! SEND with invalidate, FLUSH and ATOMIC WRITE are refused with NAK invalid request.
+//! SRQ, credits and congestion control are not here.
 
 mod check_responses;
 mod checker;
 mod memory;
 mod requester;
 mod responder;
+mod segment;
 mod types;
+pub mod unreliable;
 
 pub use checker::{Side, WireChecker, WireError, WireErrorKind};
 pub use memory::{Access, Memory, MemoryRegion, MrTable};
 pub use requester::Requester;
 pub use responder::Responder;
-pub use types::{Action, QpConfig, RecvWr, SendOp, SendWr, Source, Status, Target, Tx};
+pub use types::{Action, AtomicWork, QpConfig, RecvWr, SendOp, SendWr, Source, Status, Target, Tx};
 
 use crate::opcode::Service;
 use crate::qp::QpState;

@@ -3,9 +3,10 @@
 //! Packets are counted from 0 in 64 bits; the PSN is `sq_psn + count` modulo 2^24. A response's
 //! PSN is taken relative to the oldest unacknowledged packet, so nothing is ambiguous.
 
+use super::segment::segment;
 use super::types::{Action, QpConfig, SendOp, SendWr, Source, Status, Target, Tx};
-use crate::ext::Reth;
-use crate::opcode::{Class, OpcodeInfo, Place, Service};
+use crate::ext::{AtomicEth, Reth};
+use crate::opcode::{Class, OpcodeInfo, Service};
 use crate::psn::HALF24;
 use crate::qp::QpState;
 use crate::roce::PacketRepr;
@@ -21,7 +22,7 @@ struct Wqe {
     /// First packet count, and how many packets.
     first: u64,
     packets: u32,
-    /// READ: responses received in order.
+    /// READ, atomic: responses received in order.
     received: u32,
     /// READ: packet count of the latest (re)issue; its response may begin with First or Only.
     issued: u64,
@@ -31,8 +32,9 @@ impl Wqe {
     fn end(&self) -> u64 {
         self.first + u64::from(self.packets)
     }
-    fn is_read(&self) -> bool {
-        matches!(self.wr.op, SendOp::Read { .. })
+    /// READ or atomic.
+    fn is_answered(&self) -> bool {
+        self.wr.op.is_answered()
     }
     fn too_long(&self) -> bool {
         self.wr.len > MAX_MESSAGE
@@ -165,7 +167,12 @@ impl Requester {
         if w.too_long() || (fresh && self.state == QpState::Sqd && w.first >= self.high) {
             return None;
         }
-        let reads = self.wqes.iter().take(at).filter(|w| w.is_read()).count();
+        let reads = self
+            .wqes
+            .iter()
+            .take(at)
+            .filter(|w| w.is_answered())
+            .count();
         if fresh && w.wr.fence && reads > 0 {
             return None;
         }
@@ -180,6 +187,9 @@ impl Requester {
             }
             self.read_request(&w, va, rkey)
         } else {
+            if w.is_answered() && reads >= usize::from(self.cfg.max_rd_atomic) {
+                return None;
+            }
             let window = u64::from(self.cfg.window.clamp(1, HALF24));
             let in_flight = self.next + 1 - self.unacked;
             if in_flight > window {
@@ -187,7 +197,7 @@ impl Requester {
             }
             self.data_packet(&w, in_flight == window)
         };
-        if let Some(w) = self.wqes.get_mut(at).filter(|w| w.is_read()) {
+        if let Some(w) = self.wqes.get_mut(at).filter(|w| w.is_answered()) {
             w.issued = self.next;
             self.next = w.end();
         } else {
@@ -224,46 +234,56 @@ impl Requester {
         }
     }
 
-    fn data_packet(&mut self, w: &Wqe, window_full: bool) -> Tx {
-        let index = (self.next - w.first) as u32;
-        let place = Place::of(index, w.packets);
-        let (reth, imm, write) = match w.wr.op {
-            SendOp::Write { va, rkey } => (Some((va, rkey)), None, true),
-            SendOp::WriteImm { va, rkey, imm } => (Some((va, rkey)), Some(imm), true),
-            SendOp::SendImm(imm) => (None, Some(imm), false),
-            SendOp::Send | SendOp::Read { .. } => (None, None, false),
-        };
-        let imm = imm.filter(|_| place.ends());
-        let opcode = if write {
-            Opcode::write(Service::Rc, place, imm.is_some())
-        } else {
-            Opcode::send(Service::Rc, place, imm.is_some())
-        };
+    fn atomic_request(
+        &mut self,
+        opcode: Opcode,
+        va: u64,
+        rkey: u32,
+        swap_add: u64,
+        compare: u64,
+    ) -> Tx {
         let mut packet = self.packet(opcode);
-        packet.ext.imm = imm;
-        packet.ext.reth = reth.filter(|_| place.starts()).map(|(va, rkey)| Reth {
+        packet.ack_req = true;
+        packet.ext.atomic = Some(AtomicEth {
             va,
             rkey,
-            dma_len: w.wr.len as u32,
+            swap_add,
+            compare,
         });
-        packet.se = w.wr.solicited && place.ends() && (!write || imm.is_some());
+        self.since_ack_req = 0;
+        Tx {
+            packet,
+            payload: Source::None,
+        }
+    }
+
+    fn data_packet(&mut self, w: &Wqe, window_full: bool) -> Tx {
+        match w.wr.op {
+            SendOp::CmpSwap {
+                va,
+                rkey,
+                compare,
+                swap,
+            } => return self.atomic_request(Opcode::RC_CMP_SWAP, va, rkey, swap, compare),
+            SendOp::FetchAdd { va, rkey, add } => {
+                return self.atomic_request(Opcode::RC_FETCH_ADD, va, rkey, add, 0)
+            }
+            _ => {}
+        }
+        let index = (self.next - w.first) as u32;
+        let at = (index, w.packets);
+        let (message, payload) = segment(Service::Rc, self.cfg.mtu, &w.wr, w.index, at);
+        let mut packet = PacketRepr {
+            se: message.se,
+            ext: message.ext,
+            ..self.packet(message.opcode)
+        };
         self.since_ack_req += 1;
         let due = self.cfg.ack_interval != 0 && self.since_ack_req >= self.cfg.ack_interval;
-        packet.ack_req = place.ends() || due || window_full;
+        packet.ack_req = index + 1 == w.packets || due || window_full;
         if packet.ack_req {
             self.since_ack_req = 0;
         }
-        let offset = u64::from(index) * u64::from(self.cfg.mtu.bytes());
-        let len = (w.wr.len - offset).min(u64::from(self.cfg.mtu.bytes())) as u32;
-        let payload = if len == 0 {
-            Source::None
-        } else {
-            Source::Wqe {
-                wqe: w.index,
-                offset,
-                len,
-            }
-        };
         Tx { packet, payload }
     }
 
@@ -288,7 +308,9 @@ impl Requester {
                 self.on_read_response(now, count, info, s, payload_len, out)
             }
             (Class::Ack, Some(s)) => self.on_ack(now, count, s, out),
-            // Nothing sent here asks for an atomic response.
+            (Class::AtomicAck, Some(_)) => {
+                self.on_atomic_response(now, count, p.ext.atomic_ack.unwrap_or(0), out)
+            }
             _ => {
                 self.advance(now, count, out);
                 self.fail(Status::BadResp, out);
@@ -346,7 +368,7 @@ impl Requester {
             out.push(Action::Drop(DropReason::ResponseGap));
             return self.implied_nak(now, out);
         }
-        if !w.is_read() {
+        if !w.is_answered() || w.wr.op.is_atomic() {
             return self.fail(Status::BadResp, out);
         }
         let expected = w.first + u64::from(w.received);
@@ -381,13 +403,53 @@ impl Requester {
         self.advance(now, expected + 1, out);
     }
 
+    fn on_atomic_response(&mut self, now: u64, count: u64, original: u64, out: &mut Vec<Action>) {
+        // A response acknowledges everything before its request.
+        if self.advance(now, count, out) {
+            out.push(Action::Drop(DropReason::ResponseGap));
+            return self.implied_nak(now, out);
+        }
+        let Some(w) = self.wqes.front_mut().filter(|w| w.wr.op.is_atomic()) else {
+            return self.fail(Status::BadResp, out);
+        };
+        w.received = 1;
+        out.push(Action::AtomicResult {
+            wqe: w.index,
+            original,
+        });
+        self.advance(now, count + 1, out);
+    }
+
+    /// In lock-step: the hardware has sent the request with this PSN, by its own decision.
+    ///
+    /// With this, [`Requester::on_packet`] says what a response does without this model choosing when
+    /// to send; the retry counters mean nothing then.
+    pub fn note_sent(&mut self, psn: Psn) {
+        let ahead = psn.since(self.psn(self.unacked));
+        if ahead >= HALF24 {
+            // sent again before the acknowledgement was looked at
+            return;
+        }
+        let count = self.unacked + u64::from(ahead);
+        let at = self.wqes.partition_point(|w| w.end() <= count);
+        let Some(w) = self.wqes.get_mut(at) else {
+            return;
+        };
+        self.next = count + 1;
+        if w.is_answered() {
+            w.issued = count;
+            self.next = w.end();
+        }
+        self.high = self.high.max(self.next);
+    }
+
     /// Everything before `to` is acknowledged. Completes in order; stops at a READ that lacks
     /// responses and returns true if `to` lies beyond them (implied NAK, field fault A12).
     fn advance(&mut self, now: u64, to: u64, out: &mut Vec<Action>) -> bool {
         let before = self.unacked;
         let mut hole = false;
         while let Some(w) = self.wqes.front() {
-            let done = if w.is_read() {
+            let done = if w.is_answered() {
                 let got = w.first + u64::from(w.received);
                 hole = w.received < w.packets && to > got;
                 got

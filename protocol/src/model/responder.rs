@@ -1,8 +1,8 @@
 //! Responder half: sequence, placement, acknowledgement, READ responses.
 
 use super::memory::{Access, Memory};
-use super::types::{Action, QpConfig, RecvWr, Source, Status, Target, Tx};
-use crate::ext::{Aeth, Reth};
+use super::types::{Action, AtomicWork, QpConfig, RecvWr, Source, Status, Target, Tx};
+use crate::ext::{Aeth, AtomicEth, Reth};
 use crate::opcode::{Class, OpcodeInfo, Place};
 use crate::qp::QpState;
 use crate::roce::{check_payload, PacketRepr};
@@ -40,14 +40,44 @@ enum Response {
         msn: Msn,
         duplicate: bool,
     },
+    /// Response of an atomic; waits for `original`.
+    Atomic {
+        psn: Psn,
+        msn: Msn,
+        original: Option<u64>,
+        duplicate: bool,
+    },
 }
 
-/// An executed READ, remembered so that its duplicates can be told from forgeries.
+impl Response {
+    /// Counts against `max_dest_rd_atomic`.
+    fn is_running(&self) -> bool {
+        matches!(
+            self,
+            Response::Read {
+                duplicate: false,
+                ..
+            } | Response::Atomic {
+                duplicate: false,
+                ..
+            }
+        )
+    }
+}
+
+/// An executed READ or atomic, remembered so that its duplicates can be told from forgeries.
 #[derive(Clone, Copy, Debug)]
 struct Executed {
     psn: Psn,
     count: u32,
-    reth: Reth,
+    what: What,
+}
+
+#[derive(Clone, Copy, Debug)]
+enum What {
+    Read(Reth),
+    /// Its operands, and what was there (a duplicate gets the same answer, field fault A10).
+    Atomic(Opcode, AtomicEth, Option<u64>),
 }
 
 /// Responder state.
@@ -132,6 +162,21 @@ impl Responder {
             Some(Tx { packet, payload })
         };
         match self.responses.front_mut()? {
+            Response::Atomic {
+                psn, msn, original, ..
+            } => {
+                let original = (*original)?;
+                let aeth = Aeth {
+                    syndrome: Syndrome::ACK,
+                    msn: *msn,
+                };
+                let mut tx = tx(Opcode::RC_ATOMIC_ACK, *psn, Some(aeth), Source::None);
+                if let Some(t) = &mut tx {
+                    t.packet.ext.atomic_ack = Some(original);
+                }
+                self.responses.pop_front();
+                tx
+            }
             Response::Answer { psn, syndrome, msn } => {
                 let aeth = Aeth {
                     syndrome: *syndrome,
@@ -202,7 +247,7 @@ impl Responder {
         self.nak_outstanding = false;
         match self.execute(p, info, payload_len, memory, out) {
             Ok(()) => {
-                if p.ack_req && info.class != Class::ReadRequest {
+                if p.ack_req && !is_answered(info.class) {
                     self.acknowledge(p.psn);
                 }
             }
@@ -243,7 +288,7 @@ impl Responder {
         };
         let supported = match info.class {
             Class::Send => p.ext.ieth.is_none(),
-            Class::Write | Class::ReadRequest => true,
+            Class::Write | Class::ReadRequest | Class::CmpSwap | Class::FetchAdd => true,
             _ => false,
         };
         if !in_sequence || !supported || !check_payload(info, payload_len, self.cfg.mtu) {
@@ -252,7 +297,8 @@ impl Responder {
         match info.class {
             Class::Send => self.execute_send(p, info, payload_len, out),
             Class::Write => self.execute_write(p, info, payload_len, memory, out),
-            _ => self.execute_read(p, memory),
+            Class::ReadRequest => self.execute_read(p, memory),
+            _ => self.execute_atomic(p, info, memory, out),
         }
     }
 
@@ -362,16 +408,7 @@ impl Responder {
 
     fn execute_read(&mut self, p: &PacketRepr, memory: &dyn Memory) -> Result<(), Refusal> {
         let invalid = Refusal::Nak(NakCode::InvalidRequest);
-        let running = |r: &&Response| {
-            matches!(
-                r,
-                Response::Read {
-                    duplicate: false,
-                    ..
-                }
-            )
-        };
-        let outstanding = self.responses.iter().filter(running).count();
+        let outstanding = self.responses.iter().filter(|r| r.is_running()).count();
         let Some(reth) = p.ext.reth else {
             return Err(invalid);
         };
@@ -385,16 +422,71 @@ impl Responder {
         let count = self.cfg.mtu.packets(len);
         self.msn = self.msn.add(1);
         self.epsn = self.epsn.add(count);
-        self.executed.push_back(Executed {
-            psn: p.psn,
-            count,
-            reth,
-        });
+        self.remember(p.psn, count, What::Read(reth));
+        self.respond(p.psn, reth, count, false);
+        Ok(())
+    }
+
+    fn remember(&mut self, psn: Psn, count: u32, what: What) {
+        self.executed.push_back(Executed { psn, count, what });
         if self.executed.len() > usize::from(self.cfg.max_dest_rd_atomic) {
             self.executed.pop_front();
         }
-        self.respond(p.psn, reth, count, false);
+    }
+
+    fn execute_atomic(
+        &mut self,
+        p: &PacketRepr,
+        info: &OpcodeInfo,
+        memory: &dyn Memory,
+        out: &mut Vec<Action>,
+    ) -> Result<(), Refusal> {
+        let invalid = Refusal::Nak(NakCode::InvalidRequest);
+        let outstanding = self.responses.iter().filter(|r| r.is_running()).count();
+        let Some(eth) = p.ext.atomic.filter(|e| e.va % 8 == 0) else {
+            return Err(invalid);
+        };
+        if outstanding >= usize::from(self.cfg.max_dest_rd_atomic) {
+            return Err(invalid);
+        }
+        if !memory.check(eth.rkey, eth.va, 8, Access::RemoteAtomic) {
+            return Err(Refusal::Nak(NakCode::RemoteAccess));
+        }
+        self.msn = self.msn.add(1);
+        self.epsn = self.epsn.add(1);
+        self.remember(p.psn, 1, What::Atomic(p.opcode, eth, None));
+        self.responses.push_back(Response::Atomic {
+            psn: p.psn,
+            msn: self.msn,
+            original: None,
+            duplicate: false,
+        });
+        out.push(Action::Atomic(AtomicWork {
+            va: eth.va,
+            rkey: eth.rkey,
+            compare: (info.class == Class::CmpSwap).then_some(eth.compare),
+            value: eth.swap_add,
+        }));
         Ok(())
+    }
+
+    /// The oldest [`Action::Atomic`] that has not been answered is done: memory held `value`.
+    pub fn atomic_done(&mut self, value: u64) {
+        let waiting = self.responses.iter_mut().find_map(|r| match r {
+            Response::Atomic { psn, original, .. } if original.is_none() => Some((*psn, original)),
+            _ => None,
+        });
+        let Some((psn, original)) = waiting else {
+            return;
+        };
+        *original = Some(value);
+        for e in &mut self.executed {
+            if let What::Atomic(_, _, result) = &mut e.what {
+                if e.psn == psn {
+                    *result = Some(value);
+                }
+            }
+        }
     }
 
     fn respond(&mut self, psn: Psn, reth: Reth, count: u32, duplicate: bool) {
@@ -415,6 +507,9 @@ impl Responder {
         memory: &dyn Memory,
         out: &mut Vec<Action>,
     ) {
+        if matches!(info.class, Class::CmpSwap | Class::FetchAdd) {
+            return self.duplicate_atomic(p, out);
+        }
         if info.class != Class::ReadRequest {
             self.acknowledge(self.epsn.sub(1));
             return out.push(Action::Drop(DropReason::Duplicate));
@@ -424,10 +519,13 @@ impl Responder {
         let known = self.executed.iter().any(|e| {
             let skip = p.psn.since(e.psn);
             let offset = u64::from(skip) * u64::from(mtu);
+            let What::Read(old) = e.what else {
+                return false;
+            };
             skip < e.count
-                && reth.rkey == e.reth.rkey
-                && reth.va == e.reth.va.wrapping_add(offset)
-                && offset + u64::from(reth.dma_len) <= u64::from(e.reth.dma_len)
+                && reth.rkey == old.rkey
+                && reth.va == old.va.wrapping_add(offset)
+                && offset + u64::from(reth.dma_len) <= u64::from(old.dma_len)
         });
         let len = u64::from(reth.dma_len);
         let allowed = len == 0 || memory.check(reth.rkey, reth.va, len, Access::RemoteRead);
@@ -441,13 +539,43 @@ impl Responder {
                 let at = p.psn.since(*psn);
                 at >= *index && at < *count
             }
-            Response::Answer { .. } => false,
+            Response::Answer { .. } | Response::Atomic { .. } => false,
         });
-        // A legal requester cannot need more; a forged flood must not grow the queue.
-        let queued = self.responses.len();
-        let room = queued < 4 * usize::from(self.cfg.max_dest_rd_atomic) + 4;
-        if !coming && room {
+        if !coming && self.has_room() {
             self.respond(p.psn, reth, self.cfg.mtu.packets(len), true);
+        }
+        out.push(Action::Drop(DropReason::Duplicate));
+    }
+
+    /// A legal requester cannot need more; a forged flood must not grow the queue.
+    fn has_room(&self) -> bool {
+        self.responses.len() < 4 * usize::from(self.cfg.max_dest_rd_atomic) + 4
+    }
+
+    /// Never executed again: the answer is the first one's (IBTA 9.4.5, field fault A10).
+    fn duplicate_atomic(&mut self, p: &PacketRepr, out: &mut Vec<Action>) {
+        let known = self.executed.iter().find_map(|e| match e.what {
+            What::Atomic(op, eth, original)
+                if e.psn == p.psn && op == p.opcode && Some(eth) == p.ext.atomic =>
+            {
+                Some(original)
+            }
+            _ => None,
+        });
+        let Some(original) = known else {
+            return out.push(Action::Drop(DropReason::DuplicateUnmatched));
+        };
+        let coming = self
+            .responses
+            .iter()
+            .any(|r| matches!(r, Response::Atomic { psn, .. } if *psn == p.psn));
+        if !coming && self.has_room() {
+            self.responses.push_back(Response::Atomic {
+                psn: p.psn,
+                msn: self.msn,
+                original,
+                duplicate: true,
+            });
         }
         out.push(Action::Drop(DropReason::Duplicate));
     }
@@ -518,6 +646,11 @@ impl Responder {
         self.flush_receives(out);
         self.responses.clear();
     }
+}
+
+/// Completes by a response of its own.
+fn is_answered(c: Class) -> bool {
+    matches!(c, Class::ReadRequest | Class::CmpSwap | Class::FetchAdd)
 }
 
 fn failed(wr: &RecvWr, status: Status) -> Action {

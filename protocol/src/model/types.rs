@@ -105,6 +105,37 @@ pub enum SendOp {
         /// Remote key.
         rkey: u32,
     },
+    /// Atomic compare and swap of 8 bytes.
+    CmpSwap {
+        /// Remote address, a multiple of 8.
+        va: u64,
+        /// Remote key.
+        rkey: u32,
+        /// Written if the word is equal to this,
+        compare: u64,
+        /// this.
+        swap: u64,
+    },
+    /// Atomic fetch and add of 8 bytes.
+    FetchAdd {
+        /// Remote address, a multiple of 8.
+        va: u64,
+        /// Remote key.
+        rkey: u32,
+        /// Summand, modulo 2^64.
+        add: u64,
+    },
+}
+
+impl SendOp {
+    /// Completes by its own response (READ, atomics), not by an acknowledgement.
+    pub fn is_answered(&self) -> bool {
+        self.is_atomic() || matches!(self, SendOp::Read { .. })
+    }
+    /// Compare and swap, or fetch and add.
+    pub fn is_atomic(&self) -> bool {
+        matches!(self, SendOp::CmpSwap { .. } | SendOp::FetchAdd { .. })
+    }
 }
 
 /// Send work request.
@@ -245,6 +276,30 @@ pub enum Target {
     },
 }
 
+/// An atomic to execute.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct AtomicWork {
+    /// Address, a multiple of 8.
+    pub va: u64,
+    /// Key that was checked.
+    pub rkey: u32,
+    /// Compare with this and write [`AtomicWork::value`] if equal; `None`: add it.
+    pub compare: Option<u64>,
+    /// Swap or summand.
+    pub value: u64,
+}
+
+impl AtomicWork {
+    /// What memory holds afterwards if it held `original`.
+    pub fn result(&self, original: u64) -> u64 {
+        match self.compare {
+            None => original.wrapping_add(self.value),
+            Some(c) if c == original => self.value,
+            Some(_) => original,
+        }
+    }
+}
+
 /// An effect.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Action {
@@ -285,6 +340,17 @@ pub enum Action {
     ToError,
     /// The packet had no effect.
     Drop(DropReason),
+    /// Execute this on 8 bytes of memory, whose key and bounds are checked, and give what was there
+    /// to [`super::Responder::atomic_done`]. Comes exactly once per atomic, in order.
+    Atomic(AtomicWork),
+    /// The original value of an atomic; goes to the local buffer of the `wqe`-th send work request,
+    /// as 8 bytes.
+    AtomicResult {
+        /// Ordinal of the work request.
+        wqe: u64,
+        /// What was in memory before.
+        original: u64,
+    },
     /// Congestion notification for this QP.
     Cnp,
     /// In SQD, all that had begun has completed.

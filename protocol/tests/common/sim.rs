@@ -46,6 +46,7 @@ impl Host {
                 len: memory as u64,
                 remote_write: true,
                 remote_read: true,
+                remote_atomic: true,
             }]),
             local: Vec::new(),
             receive: Vec::new(),
@@ -88,11 +89,23 @@ impl Host {
         self.qp
             .on_packet(now, p, payload.len(), &self.mrs, &mut out);
         for a in out {
-            if let Action::Place { target, len } = a {
-                assert_eq!(len as usize, payload.len());
-                self.place(target, payload);
-            } else {
-                self.log.push(a);
+            match a {
+                Action::Place { target, len } => {
+                    assert_eq!(len as usize, payload.len());
+                    self.place(target, payload);
+                }
+                Action::Atomic(w) => {
+                    let at = (w.va - BASE) as usize;
+                    let word: [u8; 8] = self.memory[at..at + 8].try_into().unwrap();
+                    let old = u64::from_le_bytes(word);
+                    self.memory[at..at + 8].copy_from_slice(&w.result(old).to_le_bytes());
+                    self.qp.responder.atomic_done(old);
+                    self.log.push(a);
+                }
+                Action::AtomicResult { wqe, original } => {
+                    self.local[wqe as usize].copy_from_slice(&original.to_le_bytes());
+                }
+                _ => self.log.push(a),
             }
         }
     }
@@ -126,6 +139,20 @@ impl Host {
     }
 }
 
+/// What a test does to one frame.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Fate {
+    Pass,
+    Lose,
+    /// A second copy comes this many ns later.
+    Twice(u64),
+    /// It comes this many ns later, behind others.
+    Late(u64),
+    /// This bit (modulo the length, from the BTH on) is flipped.
+    Hurt(usize),
+}
+
+type Choose = Box<dyn FnMut(usize, u64, &PacketRepr) -> Fate>;
 type Lose = Box<dyn FnMut(usize, u64, &PacketRepr) -> bool>;
 type InFlight = Reverse<(u64, u64, usize, Vec<u8>)>;
 
@@ -137,6 +164,8 @@ pub struct Sim {
     pub rng: Rng,
     /// Called with (side, frame number of that side, packet): true loses the frame.
     pub lose: Lose,
+    /// The same, with more to choose from.
+    pub fate: Choose,
     pub trace: Vec<(usize, PacketRepr, usize)>,
     /// Frames as transmitted, if kept.
     pub raw: Option<Vec<(usize, Vec<u8>)>>,
@@ -191,6 +220,7 @@ impl Sim {
             checker: WireChecker::new(&cfg, &peer),
             rng: Rng::new(seed),
             lose: Box::new(|_, _, _| false),
+            fate: Box::new(|_, _, _| Fate::Pass),
             trace: Vec::new(),
             raw: None,
             counts: [0; 2],
@@ -217,6 +247,25 @@ impl Sim {
         let f = self.faults;
         if (self.lose)(i, number, &tx.packet) || self.rng.chance(f.loss) {
             return;
+        }
+        let fate = (self.fate)(i, number, &tx.packet);
+        let mut copy = |at, bytes: &[u8]| {
+            self.serial += 1;
+            self.wire
+                .push(Reverse((at, self.serial, i, bytes.to_vec())));
+        };
+        let at = self.now + DELAY;
+        match fate {
+            Fate::Pass => {}
+            Fate::Lose => return,
+            Fate::Twice(by) => copy(at + by, &bytes),
+            Fate::Late(by) => return copy(at + by, &bytes),
+            Fate::Hurt(bit) => {
+                let mut b = bytes;
+                let bit = bit % ((b.len() - 42) * 8);
+                b[42 + bit / 8] ^= 1 << (bit % 8);
+                return copy(at, &b);
+            }
         }
         let copies = 1 + u64::from(self.rng.chance(f.duplicate));
         for _ in 0..copies {

@@ -1,177 +1,90 @@
-//! Long random run: all operations, random sizes and addresses, faults on the wire; payload and completions checked.
-//! `soak [MESSAGES] [SEED]`; `cargo xtask soak` runs it.
+//! Long runs in card time: `soak [MESSAGES] [SEED]`, and one fault at every frame of everything: `soak --faults [SEED]`.
+//! `cargo xtask soak` runs it.
 
-use metaroce_hdl_spec::wqe::op;
 use metaroce_tb::{
-    fabric::{FabricConfig, Faults},
-    pair::Pair,
+    faults,
     rng::Rng,
-    script::{Conn, Wr},
-    sim::SimConfig,
+    soak::{Leg, Soak, ROUND},
 };
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
-const QPS: usize = 4;
-/// Bytes of the region of one QP in each buffer.
-const SPAN: u64 = 128 << 10;
-const OPS: [u8; 5] = [op::WRITE, op::READ, op::SEND, op::WRITE_IMM, op::SEND_IMM];
-
-struct Job {
-    src: usize,
-    soff: u64,
-    dst: usize,
-    doff: u64,
-    data: Vec<u8>,
-}
+/// Rounds with one pair of cards.
+const ROUNDS: u64 = 50;
 
 fn main() {
-    let mut args = std::env::args()
-        .skip(1)
-        .map(|a| a.parse::<u64>().expect("soak [MESSAGES] [SEED]"));
-    let messages = args.next().unwrap_or(20_000);
-    let seed = args.next().unwrap_or(1);
+    let mut args: Vec<String> = std::env::args().skip(1).collect();
+    let every = args.first().is_some_and(|a| a == "--faults");
+    if every {
+        args.remove(0);
+    }
+    let mut args = args.iter().map(|a| {
+        a.parse::<u64>()
+            .expect("soak [MESSAGES] [SEED] | --faults [SEED]")
+    });
+    if every {
+        every_frame(args.next().unwrap_or(1));
+    } else {
+        let messages = args.next().unwrap_or(20_000);
+        random(messages, args.next().unwrap_or(1));
+    }
+}
+
+fn every_frame(seed: u64) {
+    println!(
+        "soak: one fault at every frame, seed {seed}; replay: cargo xtask soak -- --faults {seed}"
+    );
+    let began = Instant::now();
+    let mut b = faults::Bench::new(seed);
+    let mut n = 0;
+    for (k, kind) in faults::KINDS.into_iter().enumerate() {
+        n += faults::sweep(&mut b, kind, faults::Extent::Full, |line| {
+            println!(
+                "[{k:>2}/{}] {line}, {:.0} s",
+                faults::KINDS.len(),
+                began.elapsed().as_secs_f64()
+            );
+        });
+    }
+    let s = began.elapsed().as_secs_f64();
+    println!("soak: {n} cases, all right, {s:.0} s");
+}
+
+fn random(messages: u64, seed: u64) {
     println!("soak: {messages} messages, seed {seed}; replay: cargo xtask soak {messages} {seed}");
     let mut rng = Rng::new(seed);
     let began = Instant::now();
-    let mut done = 0u64;
+    let mut told = began;
+    let (mut done, mut frames, mut hurt, mut again) = (0, 0, [0; 4], 0);
     while done < messages {
         // A new pair of cards now and then: other MTU, other faults, other PSN.
-        let round = (messages - done).min(2_000);
-        let ppm = |r: &mut Rng| [0, 1_000, 10_000, 30_000][r.below(4) as usize];
-        let faults = Faults {
-            loss_ppm: ppm(&mut rng),
-            duplicate_ppm: ppm(&mut rng),
-            reorder_ppm: ppm(&mut rng),
-            corrupt_ppm: ppm(&mut rng),
-        };
-        let mtu = 1 + rng.below(5) as u8;
-        let psn = if rng.below(2) == 0 {
-            0xFF_FFF0
-        } else {
-            rng.below(1 << 24) as u32
-        };
-        let conn = Conn {
-            mtu,
-            psn,
-            timeout: 4,
-            ..Conn::default()
-        };
-        let cfg = SimConfig {
-            cards: 2,
-            fabric: FabricConfig {
-                faults,
-                seed: rng.next(),
-                ..FabricConfig::default()
-            },
-            ..SimConfig::default()
-        };
-        println!(
-            "soak: {done}/{messages}, MTU {}, {faults:?}, {:.0} s",
-            128 << mtu,
-            began.elapsed().as_secs_f64()
-        );
-        let mut p = Pair::new(&cfg, QPS, 2 * SPAN * QPS as u64, &conn);
-        let mut in_round = 0;
-        while in_round < round {
-            let jobs: Vec<Job> = (0..2 * QPS)
-                .map(|k| start(&mut p, k / QPS, k % QPS, mtu, &mut rng))
-                .collect();
-            finish(&mut p, jobs, &mut rng);
-            in_round += 2 * QPS as u64;
-        }
-        done += in_round;
-    }
-    println!(
-        "soak: {done} messages, 0 mismatches, {:.0} s",
-        began.elapsed().as_secs_f64()
-    );
-}
-
-/// Posts one random message from end `e` on QP `q`.
-fn start(p: &mut Pair, e: usize, q: usize, mtu: u8, rng: &mut Rng) -> Job {
-    let max = (8u64 * (128 << mtu)).min(SPAN / 2 - 8192);
-    let len = match rng.below(4) {
-        0 => rng.below(70),
-        1 => (128u64 << mtu) * rng.below(3) + rng.below(3),
-        _ => rng.below(max),
-    } as u32;
-    // Each end and QP has its own region for what it starts, so that jobs don't overlap.
-    let base = SPAN * (2 * q + e) as u64;
-    let (lo, ro) = (base + rng.below(4096), base + rng.below(4096) + SPAN / 2);
-    let o = OPS[rng.below(5) as usize];
-    let data = rng.bytes(len as usize);
-    let (src, soff, dst, doff) = if o == op::READ {
-        (1 - e, ro, e, lo)
-    } else {
-        (e, lo, 1 - e, ro)
-    };
-    p.fill(src, soff, &data);
-    if matches!(o, op::SEND | op::SEND_IMM | op::WRITE_IMM) {
-        let r = &p.ends[1 - e];
-        let sge = if o == op::WRITE_IMM || len == 0 {
-            vec![]
-        } else {
-            vec![(r.buf + ro, len, r.key)]
-        };
-        p.recv(1 - e, q, &sge);
-    }
-    let wr = match o {
-        op::SEND => p.send(e, lo, len, None),
-        op::SEND_IMM => p.send(e, lo, len, Some(7)),
-        _ => Wr {
-            imm: 7,
-            ..p.rdma(e, o, lo, ro, len)
-        },
-    };
-    p.post(e, q, &wr);
-    Job {
-        src,
-        soff,
-        dst,
-        doff,
-        data,
-    }
-}
-
-/// Waits for every send completion, then compares.
-fn finish(p: &mut Pair, jobs: Vec<Job>, rng: &mut Rng) {
-    let mut left = jobs.len();
-    let t0 = p.sim.nodes[0].cycles;
-    while left > 0 {
-        p.sim.step_or_skip();
-        assert!(
-            p.sim.nodes[0].cycles - t0 < 80_000_000,
-            "hang; counters {:?}",
-            p.counters()
-        );
-        for e in 0..2 {
-            while let Some(c) = p.poll(e) {
-                assert_eq!(c.status, 0, "completion error on card {e}: {c:?}");
-                left -= usize::from(!c.is_recv);
-            }
-        }
-    }
-    for _ in 0..500 + rng.below(500) {
-        p.sim.step();
-        for e in 0..2 {
-            while let Some(c) = p.poll(e) {
-                assert!(
-                    c.is_recv && c.status == 0,
-                    "unexpected completion on card {e}: {c:?}"
+        let leg = Leg::random(&mut rng);
+        let mut s = Soak::new(leg);
+        for _ in 0..ROUNDS {
+            frames += s.round();
+            done += ROUND;
+            if told.elapsed() > Duration::from_secs(2) {
+                told = Instant::now();
+                let t = began.elapsed().as_secs_f64();
+                let left = messages.saturating_sub(done) as f64 * t / done as f64;
+                println!(
+                    "soak: {:3} % {done}/{messages} messages, {frames} frames, {:.0} frames/s, {t:.0} s, {left:.0} s left; MTU {}, {:?}",
+                    100 * done.min(messages) / messages,
+                    frames as f64 / t,
+                    128 << leg.mtu,
+                    leg.faults
                 );
             }
+            if done >= messages {
+                break;
+            }
         }
+        let (h, a) = s.faults();
+        again += a;
+        (0..4).for_each(|k| hurt[k] += h[k]);
     }
-    for j in jobs {
-        let got = p.read(j.dst, j.doff, j.data.len());
-        assert!(
-            got == j.data,
-            "payload of {} bytes from card {} at {} differs at card {} at {}",
-            j.data.len(),
-            j.src,
-            j.soff,
-            j.dst,
-            j.doff
-        );
-    }
+    let t = began.elapsed().as_secs_f64();
+    println!(
+        "soak: {done} messages, {frames} frames, 0 mismatches; {} lost, {} doubled, {} reordered, {} damaged, {again} packets sent again; {t:.0} s",
+        hurt[0], hurt[1], hurt[2], hurt[3]
+    );
 }

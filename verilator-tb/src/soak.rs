@@ -1,0 +1,478 @@
+//! Long random run: every operation of RC, UC and UD QPs in both directions at once, random sizes and addresses, random
+//! faults on the wire, with the reference models beside the cards ([`Watch`]).
+//!
+//! A round is a number of messages per QP and direction, all in flight together, up to silence. Then all completions
+//! have come once and in order, all memory is as it must be, each atomic was executed once, and all counters are equal
+//! to the wire.
+
+use crate::{
+    fabric::{FabricConfig, Faults},
+    pair::Pair,
+    rng::Rng,
+    script::{Conn, Cqe, UdDest, Wr},
+    sim::SimConfig,
+    watch::Watch,
+};
+use metaroce_hdl_spec::{regs::Ctr, table::qp_type, wqe::op};
+use metaroce_protocol::model::Target;
+use std::collections::{HashMap, VecDeque};
+
+const RC: usize = 4;
+const UC: usize = RC;
+const UD: usize = RC + 1;
+const QPS: usize = RC + 2;
+/// Messages per QP and direction in a round.
+pub const PER_ROUND: usize = 8;
+/// Messages of a round.
+pub const ROUND: u64 = (2 * QPS * PER_ROUND) as u64;
+
+// Places in both buffers: words of atomics, receives of UC and UD, then what a round hands out.
+const WORDS: u64 = 4;
+const PRIVATE: u64 = 0x100;
+const SLOTS: u64 = 0x1000;
+const SLOT: u64 = 0x2400;
+const RECVS: u64 = 16;
+const FREE: u64 = 0x4_8000;
+const BUF: u64 = 5 << 18;
+const MAX: u64 = 8192;
+
+/// What a leg of the run is like.
+#[derive(Debug, Clone, Copy)]
+pub struct Leg {
+    pub mtu: u8,
+    pub gid: u8,
+    pub psn: u32,
+    pub faults: Faults,
+    pub seed: u64,
+}
+
+impl Leg {
+    /// Half of the legs have the smallest MTU, at which there is most to go wrong.
+    pub fn random(rng: &mut Rng) -> Leg {
+        let ppm = |r: &mut Rng| [0, 1_000, 10_000, 30_000][r.below(4) as usize];
+        Leg {
+            mtu: [1, 1, 1, 1, 2, 3, 4, 5][rng.below(8) as usize],
+            gid: rng.below(2) as u8,
+            psn: match rng.below(2) {
+                0 => 0xFF_FFF0,
+                _ => rng.below(1 << 24) as u32,
+            },
+            faults: Faults {
+                loss_ppm: ppm(rng),
+                duplicate_ppm: ppm(rng),
+                reorder_ppm: ppm(rng),
+                corrupt_ppm: ppm(rng),
+            },
+            seed: rng.next(),
+        }
+    }
+}
+
+struct Sent {
+    index: u16,
+    op: u8,
+    /// FETCH_ADD: the shared word, and where its original goes.
+    word: Option<(u64, u64)>,
+}
+
+pub struct Soak {
+    p: Pair,
+    w: Watch,
+    rng: Rng,
+    leg: Leg,
+    want: [Vec<u8>; 2],
+    at: [u64; 2],
+    sends: [[VecDeque<Sent>; QPS]; 2],
+    /// Receives of UC and UD.
+    posted: [[u64; 2]; 2],
+    taken: [[u64; 2]; 2],
+    done: [u64; 2],
+}
+
+impl Soak {
+    pub fn new(leg: Leg) -> Soak {
+        let cfg = SimConfig {
+            cards: 2,
+            fabric: FabricConfig {
+                faults: leg.faults,
+                seed: leg.seed,
+                // Small packets at 100 Gb/s from six QPs at once fill the receive buffer, which the wire does not show.
+                rate_mbps: match leg.mtu {
+                    1 => 40_000,
+                    _ => 100_000,
+                },
+                ..FabricConfig::default()
+            },
+            ..SimConfig::default()
+        };
+        let conn = |t: u8| Conn {
+            mtu: leg.mtu,
+            gid: leg.gid,
+            timeout: 4,
+            qp_type: t,
+            psn: if t == qp_type::UD { 0 } else { leg.psn },
+            ..Conn::default()
+        };
+        let mut p = Pair::new(&cfg, 0, BUF, &conn(qp_type::RC));
+        let w = Watch::new(&mut p, &conn(qp_type::RC)).keep_placed();
+        for q in 0..QPS {
+            let t = match q {
+                UC => qp_type::UC,
+                UD => qp_type::UD,
+                _ => qp_type::RC,
+            };
+            for e in &mut p.ends {
+                e.host.qp_type = t;
+            }
+            let k = p.add(&conn(t), 8, 6);
+            w.add(&p, k, &conn(t));
+        }
+        let mut rng = Rng::new(leg.seed);
+        let want = [0, 1].map(|e| {
+            let b = rng.bytes(BUF as usize);
+            p.fill(e, 0, &b);
+            b
+        });
+        let mut s = Soak {
+            p,
+            w,
+            rng,
+            leg,
+            want,
+            at: [FREE; 2],
+            sends: Default::default(),
+            posted: Default::default(),
+            taken: Default::default(),
+            done: [0; 2],
+        };
+        s.warm();
+        s
+    }
+
+    /// One byte to each page-list line (8 pages) of both buffers: while the card reads a page list headers queue up,
+    /// and small packets at line rate are dropped for want of room, which the models cannot know.
+    fn warm(&mut self) {
+        for e in 0..2 {
+            for off in (0..BUF + 8192).step_by(32768) {
+                let off = off.min(BUF - 1);
+                let byte = self.want[e][off as usize];
+                self.want[1 - e][off as usize] = byte;
+                let wr = self.p.rdma(e, op::WRITE, off, off, 1);
+                self.w.post(e, 0, &wr);
+                self.p.post(e, 0, &wr);
+                assert_eq!(self.p.wait(e, 4_000_000).status, 0);
+                self.done[e] += 1;
+            }
+        }
+    }
+
+    fn slot(q: usize, n: u64) -> u64 {
+        SLOTS + SLOT * ((q - UC) as u64 * RECVS + n % RECVS)
+    }
+
+    fn take(&mut self, e: usize, len: u64) -> u64 {
+        let a = self.at[e] + 1 + self.rng.below(100);
+        self.at[e] = a + len;
+        a
+    }
+
+    fn size(&mut self, q: usize) -> u32 {
+        let mtu = 128u64 << self.leg.mtu;
+        let n = match self.rng.below(8) {
+            0 => 0,
+            1 => [1, 2, 3, 63, 64, 65][self.rng.below(6) as usize],
+            2 => mtu - 1 + self.rng.below(3),
+            3 => 2 * mtu - 1 + self.rng.below(3),
+            4 => self.rng.below(2000),
+            _ => self.rng.below(8 * mtu),
+        };
+        n.min(if q == UD { mtu.min(4096) } else { MAX }) as u32
+    }
+
+    /// Plans and posts one message of end `e` on QP `q`; the send is not rung yet.
+    fn post(&mut self, e: usize, q: usize) {
+        let ops: &[u8] = match q {
+            UC => &[op::SEND, op::SEND_IMM, op::WRITE, op::WRITE_IMM],
+            UD => &[op::SEND, op::SEND_IMM],
+            _ => &[
+                op::SEND,
+                op::SEND_IMM,
+                op::WRITE,
+                op::WRITE_IMM,
+                op::READ,
+                op::CMP_SWAP,
+                op::FETCH_ADD,
+            ],
+        };
+        let o = ops[self.rng.below(ops.len() as u64) as usize];
+        let r = 1 - e;
+        let mut word = None;
+        let mut wr = if o == op::FETCH_ADD || o == op::CMP_SWAP {
+            self.at[e] = self.at[e].next_multiple_of(8);
+            let result = self.at[e];
+            self.at[e] += 8;
+            let read = |b: &Vec<u8>, at: u64| {
+                u64::from_le_bytes(b[at as usize..][..8].try_into().expect("8 bytes"))
+            };
+            let (at, swap, compare, new);
+            if o == op::FETCH_ADD {
+                let n = self.rng.below(WORDS);
+                at = 8 * n;
+                let old = read(&self.want[r], at);
+                (swap, compare, new) = (1, 0, old.wrapping_add(1));
+                word = Some((n, result));
+            } else {
+                at = PRIVATE + 8 * q as u64;
+                let old = read(&self.want[r], at);
+                swap = self.rng.next();
+                compare = if self.rng.below(3) == 0 { !old } else { old };
+                new = if compare == old { swap } else { old };
+                self.want[e][result as usize..][..8].copy_from_slice(&old.to_le_bytes());
+            }
+            self.want[r][at as usize..][..8].copy_from_slice(&new.to_le_bytes());
+            Wr {
+                swap,
+                compare,
+                ..self.p.rdma(e, o, result, at, 8)
+            }
+        } else {
+            self.plain(e, q, o)
+        };
+        wr.fence = q < RC && self.rng.below(6) == 0;
+        wr.signaled = true;
+        self.w.post(e, q, &wr);
+        let end = &mut self.p.ends[e];
+        let index = end.host.post_send(&mut self.p.sim, &mut end.qps[q], &wr);
+        let op = wr.op;
+        self.sends[e][q].push_back(Sent { index, op, word });
+    }
+
+    /// A SEND, WRITE or READ; with the receive that an RC message needs.
+    fn plain(&mut self, e: usize, q: usize, o: u8) -> Wr {
+        let r = 1 - e;
+        let len = self.size(q);
+        let (lo, ro) = (self.take(e, len as u64), self.take(r, len as u64));
+        let imm = self.rng.next() as u32;
+        let send = o == op::SEND || o == op::SEND_IMM;
+        if q < RC && (send || o == op::WRITE_IMM) {
+            let end = &self.p.ends[r];
+            let sge = (end.buf + ro, len, end.key);
+            let sges: &[_] = if send && len > 0 { &[sge] } else { &[] };
+            let room = if send { len as u64 } else { 0 };
+            let end = &mut self.p.ends[r];
+            end.host.post_recv(&mut self.p.sim, &mut end.qps[q], sges);
+            self.w.recv(r, q, room);
+        }
+        // What an RC message moves is certain; UC and UD by the models, when it is over.
+        let (from, src, to, dst) = if o == op::READ {
+            (r, ro, e, lo)
+        } else {
+            (e, lo, r, ro)
+        };
+        if q < RC {
+            let data = self.want[from][src as usize..][..len as usize].to_vec();
+            self.want[to][dst as usize..][..len as usize].copy_from_slice(&data);
+        }
+        let mut wr = if send {
+            self.p.send(e, lo, len, (o == op::SEND_IMM).then_some(imm))
+        } else {
+            self.p.rdma(e, o, lo, ro, len)
+        };
+        wr.imm = imm;
+        wr.solicited = o != op::READ && self.rng.below(4) == 0;
+        if q == UD {
+            let to = &self.p.sim.ids[r];
+            wr.ud = Some(UdDest {
+                qpn: self.p.ends[r].qps[UD].qpn,
+                qkey: Conn::default().qkey,
+                mac: to.mac,
+                gid: to.gids()[self.leg.gid as usize],
+                sgid: self.leg.gid,
+            });
+        }
+        wr
+    }
+
+    /// One round; panics with what is wrong. Returns the frames that it took.
+    pub fn round(&mut self) -> u64 {
+        let before = self.w.frames();
+        if let Err(m) = self.try_round() {
+            panic!("{:?}: {m}\ncounters {:?}", self.leg, self.p.counters());
+        }
+        self.w.frames() - before
+    }
+
+    fn try_round(&mut self) -> Result<(), String> {
+        self.at = [FREE; 2];
+        for e in 0..2 {
+            for q in [UC, UD] {
+                while self.posted[e][q - UC] < self.taken[e][q - UC] + RECVS - 4 {
+                    let at = Self::slot(q, self.posted[e][q - UC]);
+                    let end = &mut self.p.ends[e];
+                    let sge = (end.buf + at, SLOT as u32, end.key);
+                    end.host.post_recv(&mut self.p.sim, &mut end.qps[q], &[sge]);
+                    self.w.recv(e, q, SLOT);
+                    self.posted[e][q - UC] += 1;
+                }
+            }
+        }
+        for _ in 0..PER_ROUND {
+            for e in 0..2 {
+                for q in 0..QPS {
+                    self.post(e, q);
+                }
+            }
+        }
+        if self.at.iter().any(|a| *a >= BUF) {
+            return Err("the buffers are too small".into());
+        }
+        for e in 0..2 {
+            for q in 0..QPS {
+                let end = &self.p.ends[e];
+                end.host.ring_rq(&mut self.p.sim, &end.qps[q]);
+            }
+        }
+        // Receives must be there before the sends: no RNR here.
+        self.p.run(100);
+        for e in 0..2 {
+            for q in 0..QPS {
+                let end = &self.p.ends[e];
+                end.host.ring_sq(&mut self.p.sim, &end.qps[q]);
+            }
+        }
+        let t0 = self.p.sim.nodes[0].cycles;
+        while self.p.sim.step_or_skip() {
+            if self.p.sim.nodes[0].cycles - t0 > 3_000_000 {
+                return Err("no silence".into());
+            }
+        }
+        if let Some(m) = self.w.error() {
+            return Err(m);
+        }
+        let mut originals: [HashMap<u64, Vec<(usize, u64)>>; 2] = Default::default();
+        for e in 0..2 {
+            while let Some(c) = self.p.poll(e) {
+                self.completion(e, c, &mut originals)?;
+            }
+            for q in 0..QPS {
+                if let Some(s) = self.sends[e][q].front() {
+                    return Err(format!("card {e}, QP {q}: WQE {} is not done", s.index));
+                }
+                if let Some(r) = self.w.received(e, q) {
+                    return Err(format!("card {e}, QP {q}: the model received {r:?}"));
+                }
+            }
+        }
+        self.words(originals)?;
+        self.memory()?;
+        for e in 0..2 {
+            let got = self.p.sim.nodes[e].counter(Ctr::tx_messages);
+            if got != self.done[e] {
+                let want = self.done[e];
+                return Err(format!("card {e}: tx_messages is {got}, not {want}"));
+            }
+        }
+        self.w.compare(&mut self.p)
+    }
+
+    fn completion(
+        &mut self,
+        e: usize,
+        c: Cqe,
+        originals: &mut [HashMap<u64, Vec<(usize, u64)>>; 2],
+    ) -> Result<(), String> {
+        let qps = &self.p.ends[e].qps;
+        let q = qps.iter().position(|q| q.qpn == c.qpn);
+        let q = q.ok_or_else(|| format!("QPN of {c:?}"))?;
+        if c.status != 0 {
+            return Err(format!("card {e}, QP {q}: {c:?}"));
+        }
+        if c.is_recv {
+            let card = (c.length as u64, c.imm.map(u32::to_le_bytes));
+            let model = self.w.received(e, q);
+            if model != Some(card) {
+                return Err(format!("card {e}, QP {q}: {c:?}, the model {model:?}"));
+            }
+            if q >= UC {
+                self.taken[e][q - UC] += 1;
+            }
+            return Ok(());
+        }
+        let s = self.sends[e][q].pop_front();
+        let s = s.ok_or_else(|| format!("card {e}, QP {q}: one too many, {c:?}"))?;
+        if (s.index, s.op) != (c.index, c.opcode) {
+            return Err(format!("card {e}, QP {q}: {c:?}, not WQE {}", s.index));
+        }
+        self.done[e] += 1;
+        if let Some((word, at)) = s.word {
+            let v = self.p.read(e, at, 8);
+            self.want[e][at as usize..][..8].copy_from_slice(&v);
+            let v = u64::from_le_bytes(v.try_into().expect("8 bytes"));
+            originals[e].entry(word).or_default().push((q, v));
+        }
+        Ok(())
+    }
+
+    /// The FETCH_ADDs of 1 on a word found n consecutive values, each once, those of one QP in their order.
+    fn words(&self, originals: [HashMap<u64, Vec<(usize, u64)>>; 2]) -> Result<(), String> {
+        for (e, words) in originals.into_iter().enumerate() {
+            for (word, found) in words {
+                let end = &self.want[1 - e][8 * word as usize..][..8];
+                let end = u64::from_le_bytes(end.try_into().expect("8 bytes"));
+                let begin = end.wrapping_sub(found.len() as u64);
+                let mut seen: Vec<u64> = found.iter().map(|f| f.1.wrapping_sub(begin)).collect();
+                let ordered = (0..RC).all(|q| {
+                    let of: Vec<u64> = (found.iter().filter(|f| f.0 == q))
+                        .map(|f| f.1.wrapping_sub(begin))
+                        .collect();
+                    of.windows(2).all(|w| w[0] < w[1])
+                });
+                seen.sort_unstable();
+                if !ordered || seen.iter().enumerate().any(|(k, v)| *v != k as u64) {
+                    return Err(format!("card {e}, word {word} from {begin:#x}: {found:x?}"));
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn memory(&mut self) -> Result<(), String> {
+        for e in 0..2 {
+            for q in 0..QPS {
+                // What RC moves is known, but the model has to be emptied.
+                let placed = self.w.placed(e, q);
+                for (target, bytes) in placed.into_iter().filter(|_| q >= UC) {
+                    let at = match target {
+                        Target::Memory { va, .. } => va - self.p.ends[e].buf,
+                        Target::Recv { wqe, offset } => Self::slot(q, wqe) + offset,
+                        Target::Local { .. } => return Err("READ without a connection".into()),
+                    };
+                    self.want[e][at as usize..][..bytes.len()].copy_from_slice(&bytes);
+                }
+            }
+            let got = self.p.read(e, 0, BUF as usize);
+            for n in 0..RECVS {
+                // The IP header of a datagram is looked at in test `ud`.
+                let at = Self::slot(UD, n) as usize;
+                self.want[e][at..at + 40].copy_from_slice(&got[at..at + 40]);
+            }
+            if got != self.want[e] {
+                let at = (0..BUF as usize).find(|k| got[*k] != self.want[e][*k]);
+                let at = at.expect("they differ");
+                return Err(format!(
+                    "card {e}: byte {at:#x} is {:#x}, not {:#x}",
+                    got[at], self.want[e][at]
+                ));
+            }
+        }
+        Ok(())
+    }
+
+    /// Frames lost, duplicated, reordered and damaged by the wire; packets sent again.
+    pub fn faults(&mut self) -> ([u64; 4], u64) {
+        let s = self.p.sim.fabric.stats;
+        let again = (0..2).map(|e| self.p.sim.nodes[e].counter(Ctr::tx_retransmits));
+        let again = again.sum();
+        ([s.lost, s.duplicated, s.reordered, s.corrupted], again)
+    }
+}
