@@ -12,7 +12,7 @@ static int post_srq(uint64_t id, uint64_t off, uint32_t len, uint32_t key)
 
 static struct ibv_qp *qp_of(struct ibv_pd *p, struct ibv_cq *cq, struct ibv_srq *s, int type)
 {
-	struct ibv_qp_init_attr a = { .send_cq = cq, .recv_cq = cq, .srq = s, .qp_type = type, .cap = { 64, 77, 4, 99, 0 } };
+	struct ibv_qp_init_attr a = { .send_cq = cq, .recv_cq = cq, .srq = s, .qp_type = type, .cap = { 64, s ? 7777 : 64, 4, s ? 99 : 4, 0 } };
 	struct ibv_qp *q = ibv_create_qp(p, &a);
 	if (q && s && (a.cap.max_recv_wr || a.cap.max_recv_sge))
 		CHECK("no receive queue of its own", 0);
