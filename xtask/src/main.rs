@@ -6,6 +6,7 @@ mod formal;
 mod gen;
 mod gen_docs;
 mod lint;
+mod releases;
 
 use clap::{Parser, Subcommand};
 use std::path::PathBuf;
@@ -37,6 +38,8 @@ enum Task {
     },
     /// Long random run with faults on the wire: [MESSAGES] [SEED]
     Soak { args: Vec<String> },
+    /// Fetches other rdma-core releases (Debian's trixie and sid, or [SUITE]...) and runs the tests with them
+    Releases { suites: Vec<String> },
     /// Refuses RTL that rust-hdl would compile wrongly
     Lint,
     /// Proofs of stream and compare blocks, and that broken copies fail them
@@ -58,6 +61,7 @@ fn main() -> anyhow::Result<()> {
         Task::Test { filter } => check::run(&root, &filter),
         Task::Bench { args } => check::tb(&root, "bench", &args),
         Task::Soak { args } => check::tb(&root, "soak", &args),
+        Task::Releases { suites } => releases::run_all(&root, &suites),
         Task::Lint => lint::run(&root),
         Task::Formal => formal::run(&root),
         Task::Depth { names } => depth::run(&root, &names),
