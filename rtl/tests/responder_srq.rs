@@ -145,8 +145,8 @@ fn held_entries() {
                 assert_eq!((b.qps[1].holds(), b.qps[2].holds()), (Some(0x1007), None));
                 let p = [pkt(2, 0, 102, 1024)];
                 give(&mut b, &mut want, &p);
-                b.ctl.q.push_back(order(ctl::QUERY, SRQ, 0));
             }
+            330 => b.ctl.q.push_back(order(ctl::QUERY, SRQ, 0)),
             350 => {
                 assert_eq!(b.got.lims, [SRQ]);
                 assert_eq!(b.ctl_done[2], 0, "disarmed");
