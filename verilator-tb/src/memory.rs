@@ -31,6 +31,8 @@ pub struct FlatMemory {
     pub interrupts: HashMap<u16, u64>,
     /// PASID -> address ranges that fault (a test takes memory away).
     pub holes: Vec<(u16, u64, u64)>,
+    /// Addresses from, below, and whether a read began there since this was set.
+    pub watch: Option<(u64, u64, bool)>,
 }
 
 impl FlatMemory {
@@ -76,6 +78,9 @@ impl FlatMemory {
 
 impl Memory for FlatMemory {
     fn start_read(&mut self, pasid: u16, addr: u64, len: usize) -> Ticket {
+        if let Some((from, below, hit)) = &mut self.watch {
+            *hit |= addr < *below && addr + len as u64 > *from;
+        }
         self.next += 1;
         let data = (!self.hole(pasid, addr, len as u64)).then(|| self.peek_vec(pasid, addr, len));
         self.reads.insert(self.next, data);

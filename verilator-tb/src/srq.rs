@@ -38,7 +38,10 @@ impl Host {
 
     /// A QP whose receives come from `srq`.
     pub fn create_qp_srq(&mut self, sim: &mut Sim, pd: u32, cq: &Ring, srq: &Srq) -> Qp {
-        self.create_qp_with(sim, pd, cq, cq, (10, 0), Some(srq.srqn))
+        self.srqn = Some(srq.srqn);
+        let qp = self.create_qp(sim, pd, cq, cq, 10, 0);
+        self.srqn = None;
+        qp
     }
 
     /// Writes an entry that carries `number`; the card sees it when [`Host::ring_srq`] is called.

@@ -7,6 +7,7 @@ mod gen;
 mod gen_docs;
 mod lint;
 mod releases;
+mod tools;
 
 use clap::{Parser, Subcommand};
 use std::path::PathBuf;
@@ -38,6 +39,11 @@ enum Task {
     },
     /// Long random run with faults on the wire: [MESSAGES] [SEED]
     Soak { args: Vec<String> },
+    /// perftest's tools with every transport and option, into docs/results/perftest.md; with words: only combinations that have all of them
+    Tools {
+        #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
+        words: Vec<String>,
+    },
     /// Fetches other rdma-core releases (Debian's trixie and sid, or [SUITE]...) and runs the tests with them
     Releases { suites: Vec<String> },
     /// Refuses RTL that rust-hdl would compile wrongly
@@ -61,6 +67,7 @@ fn main() -> anyhow::Result<()> {
         Task::Test { filter } => check::run(&root, &filter),
         Task::Bench { args } => check::tb(&root, "bench", &args),
         Task::Soak { args } => check::tb(&root, "soak", &args),
+        Task::Tools { words } => tools::run(&root, &words),
         Task::Releases { suites } => releases::run_all(&root, &suites),
         Task::Lint => lint::run(&root),
         Task::Formal => formal::run(&root),
