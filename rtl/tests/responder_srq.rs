@@ -31,7 +31,9 @@ fn run(name: &str, cycles: usize, f: impl FnMut(&mut Stim)) {
             ack_ready,
             rj_ready,
             rqfree_ready,
-            err_ready
+            err_ready,
+            inv_done,
+            inv_ok
         ),
     )
     .cycles(cycles)

@@ -116,7 +116,7 @@ impl<
             (a::MAX_RD, RD as u32),
             (
                 a::FEATURES,
-                a::FEATURE_ATOMICS | a::FEATURE_SRQ | a::FEATURE_DIRECT,
+                a::FEATURE_ATOMICS | a::FEATURE_WINDOWS | a::FEATURE_SRQ | a::FEATURE_DIRECT,
             ),
             (a::MAX_PASID, (1 << LP) - 1),
             (a::CLOCK_10KHZ, (KHZ as u32 + 5) / 10),

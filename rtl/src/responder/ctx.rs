@@ -50,7 +50,7 @@ packed_struct! {
 }
 
 /// A packet goes Idle, Fetch (tables), Ring (only if it may need an entry of an SRQ, or the SGEs of the next unit), Look (SGE or rkey to MR), Sub (verdict without MR), Cmp, Put (verdict with MR, payload job), then Fin, or Cqe
-/// (completion, and what Fin does). Copy, before Fin: the message keeps an SRQ entry of more than one unit.
+/// (completion, and what Fin does). Before Cqe may come Inv (the window of a SEND with invalidate). Copy, before Fin: the message keeps an SRQ entry of more than one unit.
 #[derive(LogicState, Copy, Clone, Debug, PartialEq)]
 pub enum RspState {
     Idle,
@@ -60,6 +60,7 @@ pub enum RspState {
     Sub,
     Cmp,
     Put,
+    Inv,
     Copy,
     Cqe,
     Fatal,
