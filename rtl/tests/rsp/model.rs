@@ -662,7 +662,7 @@ impl Qp {
             out.invs.push((key, p.qpn, self.cfg.pd));
             if !may_invalidate(key) {
                 out.jobs.extend(jobs);
-                return self.fatal(p, out, 0x62, 2, Some(10));
+                return self.fatal(p, srqs, out, 0x62, 2, Some(10));
             }
         }
         self.epsn = (self.epsn + 1) & M24;
