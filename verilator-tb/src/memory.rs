@@ -31,6 +31,10 @@ pub struct FlatMemory {
     pub interrupts: HashMap<u16, u64>,
     /// PASID -> address ranges that fault (a test takes memory away).
     pub holes: Vec<(u16, u64, u64)>,
+    /// PASIDs and what of their memory is the card's to touch (start, end); others may be touched anywhere.
+    pub guard: HashMap<u16, Vec<(u64, u64)>>,
+    /// Touches beside the guarded ranges.
+    pub strays: Vec<String>,
 }
 
 impl FlatMemory {
@@ -53,6 +57,10 @@ impl FlatMemory {
         self.peek(pasid, addr, &mut v);
         v
     }
+    /// The memory of a process that has ended.
+    pub fn forget(&mut self, pasid: u16) {
+        self.pages.retain(|k, _| k.0 != pasid);
+    }
     pub fn poke(&mut self, pasid: u16, addr: u64, data: &[u8]) {
         let mut at = 0;
         while at < data.len() {
@@ -67,6 +75,17 @@ impl FlatMemory {
             at += n;
         }
     }
+    fn watch(&mut self, what: &str, pasid: u16, addr: u64, len: usize) {
+        let end = addr + len as u64;
+        let Some(v) = self.guard.get(&pasid) else {
+            return;
+        };
+        if !v.iter().any(|(a, b)| *a <= addr && end <= *b) && self.strays.len() < 10 {
+            self.strays.push(format!(
+                "{what} of {len} bytes at {addr:#x} of PASID {pasid}"
+            ));
+        }
+    }
     fn hole(&self, pasid: u16, addr: u64, len: u64) -> bool {
         self.holes
             .iter()
@@ -77,6 +96,7 @@ impl FlatMemory {
 impl Memory for FlatMemory {
     fn start_read(&mut self, pasid: u16, addr: u64, len: usize) -> Ticket {
         self.next += 1;
+        self.watch("read", pasid, addr, len);
         let data = (!self.hole(pasid, addr, len as u64)).then(|| self.peek_vec(pasid, addr, len));
         self.reads.insert(self.next, data);
         self.next
@@ -85,6 +105,7 @@ impl Memory for FlatMemory {
         self.reads.remove(&t).flatten()
     }
     fn write(&mut self, pasid: u16, addr: u64, data: &[u8]) {
+        self.watch("write", pasid, addr, data.len());
         if !self.hole(pasid, addr, data.len() as u64) {
             self.poke(pasid, addr, data);
         }

@@ -135,6 +135,8 @@ pub struct Cqe {
 }
 
 const PAGE: u64 = 4096;
+/// First address of a process.
+const FIRST: u64 = 0x1_0000_0000;
 
 impl Host {
     /// A process with PASID `pasid` (1..) on card `card`; creates its event queue.
@@ -148,7 +150,7 @@ impl Host {
         let mut h = Host {
             card,
             pasid,
-            next: 0x1_0000_0000,
+            next: FIRST,
             seq: 0,
             block: 0,
             eq,
@@ -170,6 +172,11 @@ impl Host {
         let a = self.next.next_multiple_of(align);
         self.next = a + bytes;
         a
+    }
+
+    /// All that [`Host::alloc`] has given out: start and end.
+    pub fn allocated(&self) -> (u64, u64) {
+        (FIRST, self.next.next_multiple_of(PAGE))
     }
 
     fn doorbell(&self, sim: &mut Sim, offset: u32, v: u64) {
@@ -357,6 +364,19 @@ impl Host {
 
     /// RESET -> INIT -> RTR -> RTS towards `peer` on card `peer_card`.
     pub fn connect(&mut self, sim: &mut Sim, qp: &Qp, peer_card: usize, peer_qpn: u32, c: &Conn) {
+        self.connect_up_to(sim, qp, peer_card, peer_qpn, c, 3);
+    }
+
+    /// The same, but only up to `state` (1 INIT, 2 RTR, 3 RTS).
+    pub fn connect_up_to(
+        &mut self,
+        sim: &mut Sim,
+        qp: &Qp,
+        peer_card: usize,
+        peer_qpn: u32,
+        c: &Conn,
+        state: u8,
+    ) {
         use cmd::modify_qp as m;
         let init = [
             (m::next_state, 1),
@@ -372,12 +392,18 @@ impl Host {
                 (2, mask::UD_TO_RTR),
                 (3, mask::UD_TO_RTS),
             ] {
+                if s > state as u64 {
+                    break;
+                }
                 self.modify(sim, qp.qpn, mask, &set(s)).expect("UD QP up");
             }
             return;
         }
         self.modify(sim, qp.qpn, mask::TO_INIT, &init)
             .expect("to INIT");
+        if state < 2 {
+            return;
+        }
         let peer = sim.ids[peer_card].clone();
         let dip = peer.gids()[c.gid as usize];
         let mut mac = [0u8; 8];
@@ -405,6 +431,9 @@ impl Host {
             m::dip.put_bytes(b, &dip);
         })
         .expect("to RTR");
+        if state < 3 {
+            return;
+        }
         let set = [
             (m::next_state, 3),
             (m::sq_psn, c.psn as u64),
@@ -458,6 +487,7 @@ impl Host {
             a::dqpn.put(u, d.qpn as u64);
             a::qkey.put(u, d.qkey as u64);
             a::hop_limit.put(u, 64);
+            a::tclass.put(u, Conn::default().tclass as u64);
             a::sport.put(u, 0xC123);
             a::dmac.put_bytes(u, &d.mac);
             a::dgid.put_bytes(u, &d.gid);

@@ -35,8 +35,10 @@ enum Task {
         #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
         args: Vec<String>,
     },
-    /// Long random run with faults on the wire: [MESSAGES] [SEED]
+    /// Long random run with faults on the wire: [MESSAGES] [SEED]; `-- --faults [SEED]`: one fault at every frame of every operation
     Soak { args: Vec<String> },
+    /// Random frames, commands, work requests, host messages: [wire|commands|wqes|socket] [SECONDS] [SEED]
+    Fuzz { args: Vec<String> },
     /// Refuses RTL that rust-hdl would compile wrongly
     Lint,
     /// Proofs of stream and compare blocks, and that broken copies fail them
@@ -58,6 +60,7 @@ fn main() -> anyhow::Result<()> {
         Task::Test { filter } => check::run(&root, &filter),
         Task::Bench { args } => check::tb(&root, "bench", &args),
         Task::Soak { args } => check::tb(&root, "soak", &args),
+        Task::Fuzz { args } => check::tb(&root, "fuzz", &args),
         Task::Lint => lint::run(&root),
         Task::Formal => formal::run(&root),
         Task::Depth { names } => depth::run(&root, &names),
