@@ -6,6 +6,7 @@ mod formal;
 mod gen;
 mod gen_docs;
 mod lint;
+mod releases;
 
 use clap::{Parser, Subcommand};
 use std::path::PathBuf;
@@ -39,6 +40,8 @@ enum Task {
     Soak { args: Vec<String> },
     /// Random frames, commands, work requests, host messages: [wire|commands|wqes|socket] [SECONDS] [SEED]
     Fuzz { args: Vec<String> },
+    /// Fetches other rdma-core releases (Debian's trixie and sid, or [SUITE]...) and runs the tests with them
+    Releases { suites: Vec<String> },
     /// Refuses RTL that rust-hdl would compile wrongly
     Lint,
     /// Proofs of stream and compare blocks, and that broken copies fail them
@@ -61,6 +64,7 @@ fn main() -> anyhow::Result<()> {
         Task::Bench { args } => check::tb(&root, "bench", &args),
         Task::Soak { args } => check::tb(&root, "soak", &args),
         Task::Fuzz { args } => check::tb(&root, "fuzz", &args),
+        Task::Releases { suites } => releases::run_all(&root, &suites),
         Task::Lint => lint::run(&root),
         Task::Formal => formal::run(&root),
         Task::Depth { names } => depth::run(&root, &names),

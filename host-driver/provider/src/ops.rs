@@ -1,4 +1,4 @@
-//! Every verbs operation: done on the card, or answered with EOPNOTSUPP and why. `docs/verbs.md` has the same table, and
+//! Every verbs operation: done on the card, left to libibverbs, or answered with EOPNOTSUPP and why. `docs/verbs.md` has the same table, and
 //! a test keeps the two equal.
 use crate::layout::Table;
 use crate::verbs::{ah, cq, cq_ex, device, event, mr, pd, post, qp, qp_ex, ring};
@@ -6,6 +6,8 @@ use crate::verbs::{ah, cq, cq_ex, device, event, mr, pd, post, qp, qp_ex, ring};
 pub enum Support {
     /// The function's address.
     Card(fn() -> usize),
+    /// libibverbs' own answer stays, and it is this.
+    Own(&'static str),
     /// libibverbs' own answer stays: EOPNOTSUPP (or nothing, for calls without a result).
     No(&'static str),
 }
@@ -15,12 +17,15 @@ macro_rules! ops {
         pub const OPS: &[(&str, Support)] = &[$((stringify!($name), ops!(@ $support $what))),*];
     };
     (@ card ($f:path)) => { Support::Card(|| $f as *const () as usize) };
+    (@ own $what:literal) => { Support::Own($what) };
     (@ no $why:literal) => { Support::No($why) };
 }
 
 ops! {
     advise_mr: no "memory is not paged on demand";
+    alloc_buf: own "host memory";
     alloc_dm: no "no device memory";
+    alloc_dmah: no "no DMA handles: the card sends no processing hints";
     alloc_mw: no "no memory windows";
     alloc_null_mr: no "no null region";
     alloc_parent_domain: card (pd::alloc_parent_domain);
@@ -33,6 +38,7 @@ ops! {
     close_xrcd: no "no XRC";
     cq_event: card (event::cq_event);
     create_ah: card (ah::create_ah);
+    create_comp_cntr: no "no completion counters";
     create_counters: no "no verbs counters; the card's counters are in the metaroce tool";
     create_cq: card (cq::create_cq);
     create_cq_ex: card (cq_ex::create_cq_ex);
@@ -44,11 +50,13 @@ ops! {
     create_srq: no "no shared receive queues";
     create_srq_ex: no "no shared receive queues";
     create_wq: no "no receive-side scaling";
+    dealloc_dmah: no "no DMA handles";
     dealloc_mw: no "no memory windows";
     dealloc_pd: card (pd::dealloc_pd);
     dealloc_td: card (pd::dealloc_td);
     dereg_mr: card (mr::dereg_mr);
     destroy_ah: card (ah::destroy_ah);
+    destroy_comp_cntr: no "no completion counters";
     destroy_counters: no "no verbs counters";
     destroy_cq: card (cq::destroy_cq);
     destroy_flow: no "no flow steering";
@@ -58,12 +66,16 @@ ops! {
     destroy_srq: no "no shared receive queues";
     destroy_wq: no "no receive-side scaling";
     detach_mcast: no "no multicast";
+    dm_export_dmabuf_fd: no "no device memory";
+    free_buf: own "host memory";
     free_context: card (device::free_context);
     free_dm: no "no device memory";
     get_srq_num: no "no shared receive queues";
     import_dm: no "objects are not shared between processes";
     import_mr: no "objects are not shared between processes";
     import_pd: no "objects are not shared between processes";
+    inc_comp_cntr: no "no completion counters";
+    inc_err_comp_cntr: no "no completion counters";
     modify_cq: no "no completion moderation";
     modify_flow_action_esp: no "no flow steering";
     modify_qp: card (qp::modify_qp);
@@ -77,21 +89,29 @@ ops! {
     post_send: card (post::post_send);
     post_srq_ops: no "no tag matching";
     post_srq_recv: no "no shared receive queues";
+    qp_attach_comp_cntr: no "no completion counters";
+    query_comp_cntr_caps: no "no completion counters";
     query_device_ex: card (device::query_device_ex);
     query_ece: no "no enhanced connection establishment";
     query_port: card (device::query_port);
+    query_port_speed: card (device::query_port_speed);
     query_qp: card (qp::query_qp);
-    query_qp_data_in_order: no "answers 0: data of a message may be placed out of order";
+    query_qp_data_in_order: own "answers 0: data of a message may be placed out of order";
     query_rt_values: no "no host-readable clock";
     query_srq: no "no shared receive queues";
+    read_comp_cntr: no "no completion counters";
     read_counters: no "no verbs counters";
+    read_err_comp_cntr: no "no completion counters";
     reg_dm_mr: no "no device memory";
     reg_dmabuf_mr: no "no dma-buf: the simulator reaches process memory only";
     reg_mr: card (mr::reg_mr);
+    reg_mr_ex: own "host memory as `reg_mr`; anything else EOPNOTSUPP";
     req_notify_cq: card (cq::req_notify_cq);
     rereg_mr: card (mr::rereg_mr);
     resize_cq: card (ring::resize_cq);
+    set_comp_cntr: no "no completion counters";
     set_ece: no "no enhanced connection establishment";
+    set_err_comp_cntr: no "no completion counters";
     unimport_dm: no "objects are not shared between processes";
     unimport_mr: no "objects are not shared between processes";
     unimport_pd: no "objects are not shared between processes";
@@ -104,7 +124,7 @@ pub fn table(layout: &Table) -> Vec<usize> {
             .find(|(n, _)| *n == name)
             .map_or(0, |(_, s)| match s {
                 Support::Card(f) => f(),
-                Support::No(_) => 0,
+                Support::Own(_) | Support::No(_) => 0,
             })
     };
     layout.names().map(address).collect()
@@ -113,12 +133,12 @@ pub fn table(layout: &Table) -> Vec<usize> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::layout::{NAMES, TABLES};
+    use crate::layout::{OPERATIONS, TABLES};
 
     #[test]
     fn every_operation_has_an_answer() {
         let names: Vec<_> = OPS.iter().map(|(n, _)| *n).collect();
-        assert_eq!(names, NAMES);
+        assert_eq!(names, OPERATIONS.map(|(n, _)| n));
     }
 
     #[test]
@@ -156,6 +176,7 @@ mod tests {
             .map(|(n, s)| {
                 let answer = match s {
                     Support::Card(_) => "card |".to_string(),
+                    Support::Own(what) => format!("libibverbs | {what}"),
                     Support::No(why) => format!("EOPNOTSUPP | {why}"),
                 };
                 (n.to_string(), answer)

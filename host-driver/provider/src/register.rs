@@ -113,8 +113,9 @@ fn register() -> Result<(), String> {
         let refuse = |why: String| {
             let which = release(&file).map_or(String::new(), |r| format!(" (rdma-core {r})"));
             format!(
-                "not usable with {file}{which}: {why}. This build knows rdma-core 34 to 56. \
-                 Use one of these, or a MetaRoCE release that knows yours"
+                "not usable with {file}{which}: {why}. This build knows rdma-core {}. \
+                 Use one of these, or a MetaRoCE release that knows yours",
+                layout::known()
             )
         };
         let registrar = layout::SUFFIXES.iter().find_map(|&suffix| {
@@ -135,12 +136,6 @@ fn register() -> Result<(), String> {
             *mut c_void,
             unsafe extern "C" fn(*mut c_void, *const usize),
         >(set_ops);
-        // The probe writes into scratch memory as this layout says; do not run it on a library of another layout.
-        if !layout::TABLES.iter().any(|t| t.suffix == suffix) {
-            return Err(refuse(format!(
-                "its provider interface {suffix} is newer than this build knows"
-            )));
-        }
         let table = layout::choose(suffix, &layout::probe(set_ops)).map_err(&refuse)?;
         let _ = LIBRARY.set(Library {
             table,

@@ -1,6 +1,7 @@
 //! Unmodified verbs programs on a software card: the launch shim, the tree, the provider and the host interface as the
 //! programs use them. What is not installed is named and left out; `apt-get install ibverbs-utils perftest` adds it.
 mod fake;
+mod releases;
 #[cfg(target_arch = "x86_64")]
 mod steps;
 
@@ -65,11 +66,10 @@ impl World {
             rate_mbps: 100_000,
         });
         build_tree(&root, &cards, Path::new("/sys")).unwrap();
-        std::fs::copy(
-            libraries().join("libmetaroce.so"),
-            root.join("lib/libmetaroce-rdmav34.so"),
-        )
-        .unwrap();
+        for suffix in metaroce::layout::SUFFIXES {
+            let name = format!("lib/libmetaroce-rdmav{suffix}.so");
+            std::fs::copy(libraries().join("libmetaroce.so"), root.join(name)).unwrap();
+        }
         std::fs::copy(
             libraries().join("libmetaroce_shim.so"),
             root.join("lib/shim.so"),

@@ -6,7 +6,7 @@ use crate::{
     script::{Conn, Host, Qp, Ring},
     sim::SimConfig,
 };
-use metaroce_hdl_spec::{cmd, regs::Ctr, table::qp_type, wqe::op};
+use metaroce_hdl_spec::{cmd, table::qp_type, wqe::op};
 
 /// Cycles after which something hangs.
 pub const LIMIT: u64 = 400_000;
@@ -228,24 +228,6 @@ impl World {
             }
         }
         Ok(())
-    }
-
-    /// Frames of card `e` that were dropped, by counter.
-    pub fn dropped(&mut self) -> u64 {
-        let all = [
-            Ctr::rx_drop_malformed,
-            Ctr::rx_drop_icrc,
-            Ctr::rx_drop_opcode,
-            Ctr::rx_drop_qp,
-            Ctr::rx_drop_sequence,
-            Ctr::rx_drop_duplicate,
-            Ctr::rx_drop_response,
-        ];
-        let mut n = 0;
-        for node in &mut self.p.sim.nodes {
-            n += all.iter().map(|c| node.counter(*c)).sum::<u64>();
-        }
-        n
     }
 }
 

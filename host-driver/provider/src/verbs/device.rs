@@ -158,16 +158,17 @@ pub unsafe extern "C" fn alloc_context(
         }
     };
     let lib = library();
+    let context_at = lib.table.context_at();
     // SAFETY: the structure is `verbs_context` with our pointer behind it.
     unsafe {
-        let size = crate::layout::VCTX_CONTEXT + size_of::<IbvContext>() + size_of::<usize>();
+        let size = context_at + size_of::<IbvContext>() + size_of::<usize>();
         let vctx = (lib.init_and_alloc_context)(device, cmd_fd, size, core::ptr::null_mut(), 0);
         if vctx.is_null() {
             ctx.close();
             libc::close(async_fd);
             return vctx;
         }
-        let context = (vctx as *mut u8).add(crate::layout::VCTX_CONTEXT) as *mut IbvContext;
+        let context = (vctx as *mut u8).add(context_at) as *mut IbvContext;
         (*context).async_fd = async_fd;
         (*context).num_comp_vectors = 1;
         ctx.ibv.store(context as usize, Ordering::Release);
@@ -183,8 +184,9 @@ pub unsafe extern "C" fn free_context(context: *mut IbvContext) {
         let ctx = Arc::from_raw(*(context.add(1) as *const *const Ctx));
         ctx.close();
         drop(ctx);
-        let vctx = (context as *mut u8).sub(crate::layout::VCTX_CONTEXT) as *mut c_void;
-        (library().uninit_context)(vctx);
+        let lib = library();
+        let vctx = (context as *mut u8).sub(lib.table.context_at()) as *mut c_void;
+        (lib.uninit_context)(vctx);
         libc::free(vctx);
     }
 }
@@ -300,6 +302,20 @@ pub unsafe extern "C" fn query_port(
     };
     // SAFETY: as above.
     unsafe { *attr = a };
+    0
+}
+
+/// Releases from 62 on: the rate of the port in steps of 100 Mb/s.
+pub unsafe extern "C" fn query_port_speed(
+    context: *mut IbvContext,
+    port: u32,
+    speed: *mut u64,
+) -> c_int {
+    if port != 1 {
+        return libc::EINVAL;
+    }
+    // SAFETY: a context of ours, and the program's word.
+    unsafe { *speed = Ctx::of(context).link_mbps / 100 };
     0
 }
 

@@ -69,7 +69,7 @@ static int to_rts(struct ibv_qp *q)
 		IBV_QP_MAX_QP_RD_ATOMIC);
 }
 
-static void join(struct ibv_qp *a, struct ibv_qp *b)
+__attribute__((unused)) static void join(struct ibv_qp *a, struct ibv_qp *b)
 {
 	CHECK("init", !to_init(a) && !to_init(b));
 	CHECK("rtr", !to_rtr(a, b->qp_num, 1) && !to_rtr(b, a->qp_num, 1));
