@@ -54,8 +54,8 @@ fn run(receive: bool, hard: bool, seed: u64, logs: &[u64]) {
     let mut rng = Rng(seed);
     let mut u = Fetch::<LQ, LS, A>::new(receive, 0x80);
     u.connect_all();
-    // Longest read request: unlimited here, 128, 256 and 512 bytes.
-    let limit = [9, 12, 7, 8][seed as usize % 4];
+    // Longest read request, log2 of bytes.
+    let limit = [9, 12, 8, 7][seed as usize % 4];
     let mut rings: Vec<Ring> = (0..N)
         .map(|i| {
             let log = logs[i % logs.len()];

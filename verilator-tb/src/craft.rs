@@ -78,7 +78,8 @@ pub fn seal(f: &mut [u8]) {
 
 /// Lets frames arrive at card `to`, one behind the other.
 pub fn put(p: &mut Pair, to: usize, frames: impl IntoIterator<Item = Vec<u8>>) {
-    let mut t = p.sim.now_ps() + 20_000;
+    // Its own time: a card whose registers are read runs ahead of the others.
+    let mut t = p.sim.nodes[to].now_ps + 20_000;
     for data in frames {
         let wire = p.sim.nodes[to].wire_ps(data.len());
         let f = Frame {

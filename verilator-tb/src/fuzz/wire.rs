@@ -236,7 +236,7 @@ impl Fuzz for Wire {
             .post_recv(&mut self.w.p.sim, &mut g.qps[q], &[(buf, room, key)]);
         g.host.ring_rq(&mut self.w.p.sim, &g.qps[q]);
         let clean = self.w.p.ends[to].qps[0].qpn;
-        let mut t = self.w.p.sim.now_ps() + self.w.rng.below(3_000_000);
+        let mut t = self.w.p.sim.nodes[to].now_ps + self.w.rng.below(3_000_000);
         for _ in 0..1 + self.w.rng.below(40) {
             let (r, payload) = self.forge(to, q, psns);
             psns.1 = psns.1.wrapping_add(1);

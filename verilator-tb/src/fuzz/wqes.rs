@@ -166,8 +166,9 @@ impl Fuzz for Wqes {
                     });
                 }
                 3 if self.w.rng.below(8) == 0 => {
-                    // A producer index that is nobody's.
-                    let v = qp.qpn as u64 | self.w.rng.below(1 << 16) << 32;
+                    // A producer index beyond what was written: old and empty units, many times around.
+                    let pi = qp.pi.wrapping_add(self.w.rng.below(512) as u16);
+                    let v = qp.qpn as u64 | (pi as u64) << 32;
                     let at = 2 * regs::PAGE + regs::doorbell::SQ;
                     self.w.p.sim.nodes[e].mmio.push_back(MmioWrite::u64(at, v));
                 }
