@@ -12,6 +12,7 @@ pub struct Config {
     pub log_qp: u32,
     pub log_mr: u32,
     pub log_cq: u32,
+    pub log_pd: u32,
     /// log2 of 64-byte send WQE slots per QP.
     pub log_sq_slots: u32,
     /// log2 of receive WQE slots per QP.
@@ -36,9 +37,10 @@ pub const SIM_100G: Config = Config {
     bus_bits: 512,
     clock_khz: 322_266,
     line_mbps: 100_000,
-    log_qp: 8,
-    log_mr: 12,
-    log_cq: 9,
+    log_qp: 11,
+    log_mr: 13,
+    log_cq: 10,
+    log_pd: 8,
     log_sq_slots: 5,
     log_rq_slots: 4,
     log_rx_words: 12,
@@ -58,6 +60,7 @@ pub const ECP5_1G: Config = Config {
     log_qp: 5,
     log_mr: 6,
     log_cq: 5,
+    log_pd: 5,
     log_sq_slots: 3,
     log_rq_slots: 2,
     log_rx_words: 12,
@@ -78,9 +81,7 @@ impl Config {
             return Err("bus_bits must be 512 or 64: the header stage is built for these widths");
         }
         if self.log_qp < 2 || self.log_qp > 12 {
-            return Err(
-                "log_qp must be 2..=12: the QP index is 12 bits, and QPN 0 and 1 are reserved",
-            );
+            return Err("log_qp must be 2..=12: the QP index is 12 bits");
         }
         if self.log_mr > 16 || self.log_cq > 12 {
             return Err("log_mr must be <= 16 and log_cq <= 12: table indices are 16 and 12 bits");

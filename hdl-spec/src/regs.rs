@@ -55,6 +55,7 @@ pub mod admin {
         MAX_PASID 0x020 Ro "Highest PASID";
         CLOCK_10KHZ 0x024 Ro "Core clock in units of 10 kHz (32227 = 322.27 MHz)";
         FEATURES 0x028 Ro "What this card can do beyond SEND, WRITE and READ. Bit 0: atomics. Bit 3: inline data, direct WQEs";
+        LOG_PD 0x02C Ro "log2 of the PD table";
         PCIE_LIMITS 0x040 Rw "Bits 2:0 log2(MPS/128) (0..=2), bits 6:4 log2(MRRS/128) (0..=5)";
         LINK 0x044 Rw "Bit 0: link up. Down: frames neither leave nor enter. A change is PORT_ACTIVE or PORT_ERR in every event queue";
         MAC_LO 0x048 Rw "The port's MAC, low 32 bits (first wire byte lowest)";

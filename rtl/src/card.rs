@@ -126,7 +126,7 @@ pub struct Card<
     ingress: Ingress<W, P, L, LB, H, N>,
     placement: Placement<W, L, LB, LC, LP, LX, NX>,
     sequencer: Sequencer<W, LQ, LM, LC, LD, LP, LO, MR>,
-    regs: Regs<W, LQ, LM, LC, LP, MR, KHZ>,
+    regs: Regs<W, LQ, LM, LC, LD, LP, MR, KHZ>,
     pl_arb: Arb2<PlJob>,
     err_a: Arb3<QpErr>,
     err_b: Arb3<QpErr>,
@@ -255,12 +255,13 @@ impl<
             panic!("configuration {}: {e}", c.name);
         }
         assert_eq!(
-            (W, LQ, LM, LC, LP, MR, KHZ),
+            (W, LQ, LM, LC, LD, LP, MR, KHZ),
             (
                 c.bus_bits as usize,
                 c.log_qp as usize,
                 c.log_mr as usize,
                 c.log_cq as usize,
+                c.log_pd as usize,
                 c.log_pasid as usize,
                 c.max_rd as usize,
                 c.clock_khz as usize
@@ -1029,7 +1030,7 @@ impl<
 
 /// `sim-100g`.
 #[rustfmt::skip]
-pub type Sim100g = Card<512, 1, 64, 256, 2, 2, 8, 12, 9, 6, 5, 13, 4, 12, 12, 9, 512, 12, 6, 64, 12, 8, 11, 16, 322266>;
+pub type Sim100g = Card<512, 1, 64, 256, 2, 2, 11, 13, 10, 6, 5, 16, 4, 15, 15, 9, 512, 12, 6, 64, 12, 8, 12, 16, 322266>;
 /// `ecp5-1g`.
 #[rustfmt::skip]
 pub type Ecp5_1g = Card<64, 8, 8, 32, 14, 9, 5, 6, 5, 4, 3, 8, 2, 7, 9, 5, 32, 12, 4, 16, 12, 5, 7, 4, 62500>;

@@ -3,8 +3,8 @@
 use crate::emit::emit_verilog;
 use crate::prims::*;
 use crate::{
-    acks, atomic, doorbell, egress, glue, hostport, ingress, order, placement, readresp, regs,
-    requester, responder,
+    acks, atomic, card, doorbell, egress, glue, hostport, ingress, order, placement, readresp,
+    regs, requester, responder,
 };
 use crate::{rqfetch, sequencer, sqfetch, translate, txdma};
 use rust_hdl::prelude::*;
@@ -41,21 +41,21 @@ pub fn blocks() -> Vec<Entry> {
     block!(b, "icrc_512", Icrc::<512, 256>::default());
     // blocks of the card, with the parameters of its 512-bit configuration
     block!(b, "hostport", hostport::HostPort::<512, 1>::default());
-    block!(b, "doorbell", doorbell::Doorbell::<8, 9>::default());
-    block!(b, "sqfetch", sqfetch::SqFetch::<8, 5, 13>::default());
-    block!(b, "rqfetch", rqfetch::RqFetch::<8, 4, 12>::default());
-    block!(b, "requester", requester::Requester::<8, 5, 12>::default());
-    block!(b, "responder", responder::Responder::<8, 12, 4>::default());
-    block!(b, "readresp", readresp::ReadResp::<8, 12, 12>::default());
-    block!(b, "order", order::Order::<8>::default());
-    block!(b, "acks", acks::Acks::<8>::default());
+    block!(b, "doorbell", doorbell::Doorbell::<11, 10>::default());
+    block!(b, "sqfetch", sqfetch::SqFetch::<11, 5, 16>::default());
+    block!(b, "rqfetch", rqfetch::RqFetch::<11, 4, 15>::default());
+    block!(b, "requester", requester::Requester::<11, 5, 13>::default());
+    block!(b, "responder", responder::Responder::<11, 13, 4>::default());
+    block!(b, "readresp", readresp::ReadResp::<11, 13, 15>::default());
+    block!(b, "order", order::Order::<11>::default());
+    block!(b, "acks", acks::Acks::<11>::default());
     block!(b, "atomic", atomic::AtomicUnit::<512>::new(0xB0));
     block!(b, "tx_arb", glue::TxArb::default());
     block!(b, "translate", translate::Translate512::new(0xA0));
     block!(b, "txdma", txdma::TxDma512::default());
     block!(b, "egress", egress::Egress512::default());
     block!(b, "done_split", glue::DoneSplit::default());
-    block!(b, "src_check", glue::SrcCheck::<8>::default());
+    block!(b, "src_check", glue::SrcCheck::<11>::default());
     block!(b, "link_gate", glue::LinkGate::default());
     block!(b, "ingress", ingress::Ingress100g::default());
     block!(b, "placement", placement::Placement100g::new(0xA8));
@@ -63,9 +63,23 @@ pub fn blocks() -> Vec<Entry> {
     block!(
         b,
         "regs",
-        regs::Regs::<512, 8, 12, 9, 6, 16, 322_266>::default()
+        regs::Regs::<512, 11, 13, 10, 8, 6, 16, 322_266>::default()
     );
     b
+}
+
+/// Whole cards, for synthesis.
+pub fn cards() -> Vec<Entry> {
+    vec![
+        Entry {
+            name: "sim-100g",
+            verilog: card::verilog_sim_100g,
+        },
+        Entry {
+            name: "ecp5-1g",
+            verilog: card::verilog_ecp5_1g,
+        },
+    ]
 }
 
 /// Small copies of the blocks that `rtl/formal` proves.

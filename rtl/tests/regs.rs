@@ -5,7 +5,7 @@ use metaroce_rtl::inputs;
 use metaroce_rtl::regs::Regs;
 use rust_hdl::prelude::*;
 
-type R = Regs<512, 8, 12, 9, 6, 16, 322_266>;
+type R = Regs<512, 8, 12, 9, 8, 6, 16, 322_266>;
 
 fn step(u: &mut R) {
     for level in [true, false] {
@@ -62,6 +62,7 @@ fn registers_and_counters() {
         (a::LOG_QP, 8),
         (a::LOG_MR, 12),
         (a::LOG_CQ, 9),
+        (a::LOG_PD, 8),
         (a::BUS_BITS, 512),
         (a::MAX_SGE, 4),
         (a::MAX_RD, 16),

@@ -4,10 +4,11 @@ use crate::{
     fabric::FabricConfig,
     hostport::HostPortConfig,
     pair::Pair,
-    script::{Conn, Wr},
+    script::{Conn, Cqe, Wr},
     sim::SimConfig,
 };
 use metaroce_hdl_spec::wqe::op;
+use std::collections::HashMap;
 
 /// What moves in a throughput case.
 #[derive(Debug, Clone, Copy)]
@@ -34,6 +35,13 @@ pub struct Throughput {
     pub retransmits: u64,
 }
 
+impl Flow {
+    /// Bytes of buffer that each QP uses.
+    pub fn span(&self) -> u64 {
+        (self.bytes as u64).max(64).next_multiple_of(4096) * self.depth as u64
+    }
+}
+
 pub fn mtu_bytes(code: u8) -> u32 {
     128 << code
 }
@@ -52,7 +60,21 @@ fn wire_bytes(f: &Flow) -> u64 {
     f.bytes.next_multiple_of(4) as u64 + 82 * packets + ext
 }
 
-/// Runs a flow and measures the middle part of it (the first and the last eighth are warm-up and drain).
+/// What else happens on the cards while a flow runs.
+pub trait Beside {
+    /// Between two cycles.
+    fn tick(&mut self, _: &mut Pair) {}
+    /// A completion on end `e` of a QP that the flow does not use.
+    fn completion(&mut self, _: &mut Pair, e: usize, c: Cqe) {
+        panic!("completion of a foreign QP on card {e}: {c:?}");
+    }
+}
+
+/// Nothing.
+pub struct Alone;
+impl Beside for Alone {}
+
+/// Runs a flow on two fresh cards.
 pub fn throughput(f: &Flow, host: HostPortConfig, seed: u64) -> Throughput {
     let cfg = SimConfig {
         cards: 2,
@@ -66,16 +88,29 @@ pub fn throughput(f: &Flow, host: HostPortConfig, seed: u64) -> Throughput {
         mtu: f.mtu,
         ..Conn::default()
     };
-    let span = (f.bytes as u64).max(64).next_multiple_of(4096) * f.depth as u64;
-    let mut p = Pair::new(&cfg, f.qps, span * f.qps as u64, &conn);
+    let mut p = Pair::new(&cfg, f.qps, f.span() * f.qps as u64, &conn);
+    flow(&mut p, f, &mut Alone)
+}
+
+/// Runs a flow on the first `f.qps` QPs of `p` and measures the middle part of it (the first and the last eighth are warm-up and drain). The
+/// buffers have `f.span()` bytes for each.
+pub fn flow(p: &mut Pair, f: &Flow, beside: &mut dyn Beside) -> Throughput {
+    let span = f.span();
     let ends = if f.both_ways { 2 } else { 1 };
     let mut posted = [0usize; 2];
     let mut done = [0usize; 2];
     let mut times: [Vec<u64>; 2] = [vec![], vec![]];
+    let index = [0, 1].map(|e: usize| {
+        let qps = p.ends[e].qps.iter().take(f.qps);
+        qps.enumerate()
+            .map(|(k, q)| (q.qpn, k))
+            .collect::<HashMap<_, _>>()
+    });
+    let resent = retransmits(p);
     for e in 0..ends {
         for q in 0..f.qps {
             for _ in 0..f.depth.min(f.messages.div_ceil(f.qps)) {
-                stage(&mut p, f, e, q, posted[e], span);
+                stage(p, f, e, q, posted[e], span);
                 posted[e] += 1;
             }
             let end = &p.ends[e];
@@ -84,25 +119,27 @@ pub fn throughput(f: &Flow, host: HostPortConfig, seed: u64) -> Throughput {
     }
     let limit = 60_000_000u64;
     let t0 = p.sim.nodes[0].cycles;
-    while (0..ends).any(|e| done[e] < f.messages) {
+    // what was posted at first completes, too
+    while (0..ends).any(|e| done[e] < posted[e].max(f.messages)) {
         p.sim.step_or_skip();
+        beside.tick(p);
+        let now = p.sim.nodes[0].cycles;
         assert!(
-            p.sim.nodes[0].cycles - t0 < limit,
+            now - t0 < limit,
             "{f:?} does not finish; counters {:?}",
             p.counters()
         );
-        for e in 0..ends {
+        for e in 0..2 {
             while let Some(c) = p.poll(e) {
+                let Some(q) = index[e].get(&c.qpn).filter(|_| e < ends).copied() else {
+                    beside.completion(p, e, c);
+                    continue;
+                };
                 assert_eq!(c.status, 0, "completion error in a bench");
                 done[e] += 1;
                 times[e].push(p.sim.now_ps());
                 if posted[e] < f.messages {
-                    let q = p.ends[e]
-                        .qps
-                        .iter()
-                        .position(|q| q.qpn == c.qpn)
-                        .expect("one of ours");
-                    stage(&mut p, f, e, q, posted[e], span);
+                    stage(p, f, e, q, posted[e], span);
                     posted[e] += 1;
                     let end = &p.ends[e];
                     end.host.ring_sq(&mut p.sim, &end.qps[q]);
@@ -118,22 +155,25 @@ pub fn throughput(f: &Flow, host: HostPortConfig, seed: u64) -> Throughput {
         rate = rate.min(n / ns * 1e9);
         gbps = gbps.min(n * f.bytes as f64 * 8.0 / ns);
     }
-    let line = cfg.fabric.rate_mbps as f64 / 1000.0;
+    let line = FabricConfig::default().rate_mbps as f64 / 1000.0;
     let limit_gbps = line * f.bytes as f64 / wire_bytes(f) as f64;
-    let retransmits = p
-        .counters()
-        .iter()
-        .flatten()
-        .filter(|(n, _)| *n == "tx_retransmits")
-        .map(|(_, v)| v)
-        .sum();
     Throughput {
         gbps,
         of_limit: 100.0 * gbps / limit_gbps,
         limit_gbps,
         messages_per_s: rate,
-        retransmits,
+        retransmits: retransmits(p) - resent,
     }
+}
+
+/// Packets that both cards sent again.
+fn retransmits(p: &mut Pair) -> u64 {
+    p.counters()
+        .iter()
+        .flatten()
+        .filter(|(n, _)| *n == "tx_retransmits")
+        .map(|(_, v)| v)
+        .sum()
 }
 
 fn stage(p: &mut Pair, f: &Flow, e: usize, q: usize, n: usize, span: u64) {

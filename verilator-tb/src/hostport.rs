@@ -137,6 +137,11 @@ fn words_to_bytes(w: &[u32; 16]) -> [u8; 64] {
 }
 
 impl HostPort {
+    /// Changes latency and bandwidth, for requests from now on.
+    pub fn set_config(&mut self, cfg: HostPortConfig) {
+        self.cfg = cfg;
+    }
+
     pub fn new(cfg: HostPortConfig, seed: u64) -> HostPort {
         HostPort {
             cfg,

@@ -35,6 +35,8 @@ pub struct FlatMemory {
     pub guard: HashMap<u16, Vec<(u64, u64)>>,
     /// Touches beside the guarded ranges.
     pub strays: Vec<String>,
+    /// Addresses from, below, and whether a read began there since this was set.
+    pub watch: Option<(u64, u64, bool)>,
 }
 
 impl FlatMemory {
@@ -75,7 +77,7 @@ impl FlatMemory {
             at += n;
         }
     }
-    fn watch(&mut self, what: &str, pasid: u16, addr: u64, len: usize) {
+    fn look(&mut self, what: &str, pasid: u16, addr: u64, len: usize) {
         let end = addr + len as u64;
         let Some(v) = self.guard.get(&pasid) else {
             return;
@@ -95,8 +97,11 @@ impl FlatMemory {
 
 impl Memory for FlatMemory {
     fn start_read(&mut self, pasid: u16, addr: u64, len: usize) -> Ticket {
+        if let Some((from, below, hit)) = &mut self.watch {
+            *hit |= addr < *below && addr + len as u64 > *from;
+        }
         self.next += 1;
-        self.watch("read", pasid, addr, len);
+        self.look("read", pasid, addr, len);
         let data = (!self.hole(pasid, addr, len as u64)).then(|| self.peek_vec(pasid, addr, len));
         self.reads.insert(self.next, data);
         self.next
@@ -105,7 +110,7 @@ impl Memory for FlatMemory {
         self.reads.remove(&t).flatten()
     }
     fn write(&mut self, pasid: u16, addr: u64, data: &[u8]) {
-        self.watch("write", pasid, addr, data.len());
+        self.look("write", pasid, addr, data.len());
         if !self.hole(pasid, addr, data.len() as u64) {
             self.poke(pasid, addr, data);
         }

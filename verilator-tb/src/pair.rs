@@ -29,7 +29,7 @@ impl Pair {
     /// `qps` connected QPs and buffers of `len` bytes.
     pub fn new(cfg: &SimConfig, qps: usize, len: u64, conn: &Conn) -> Pair {
         let mut sim = Sim::scripted(&SimConfig { cards: 2, ..*cfg });
-        let mut ends = [0, 1].map(|card| {
+        let ends = [0, 1].map(|card| {
             let mut host = Host::new(&mut sim, card, 1);
             host.qp_type = conn.qp_type;
             let pd = host.alloc_pd(&mut sim);
@@ -38,49 +38,59 @@ impl Pair {
             let key = host
                 .reg_mr(&mut sim, pd, buf, len + 8192, ALL_ACCESS)
                 .expect("REG_MR");
-            let qps = (0..qps)
-                .map(|_| host.create_qp(&mut sim, pd, &cq, &cq, 10, 8))
-                .collect();
             End {
                 host,
                 pd,
                 cq,
-                qps,
+                qps: vec![],
                 buf,
                 len,
                 key,
             }
         });
-        for k in 0..qps {
-            let (qa, qb) = (ends[0].qps[k].qpn, ends[1].qps[k].qpn);
-            let [a, b] = &mut ends;
-            let qp = a.qps[k].clone();
-            a.host.connect(&mut sim, &qp, 1, qb, conn);
-            let qp = b.qps[k].clone();
-            b.host.connect(&mut sim, &qp, 0, qa, conn);
+        let mut p = Pair { sim, ends };
+        for _ in 0..qps {
+            p.add(conn, 10, 8);
         }
-        Pair { sim, ends }
+        p
     }
 
-    /// One more connected QP on each end, with attributes of its own; its index.
+    /// One more connected QP on each end, with attributes of its own; its index. The commands of the two cards run side by side.
     pub fn add(&mut self, conn: &Conn, sq_log: u32, rq_log: u32) -> usize {
-        let Pair { sim, ends } = self;
-        for e in ends.iter_mut() {
-            let qp = e.host.create_qp(sim, e.pd, &e.cq, &e.cq, sq_log, rq_log);
-            e.qps.push(qp);
-        }
-        let k = ends[0].qps.len() - 1;
+        let k = self.create(sq_log, rq_log);
         self.connect(k, conn);
         k
+    }
+
+    /// One more QP in RESET on each end; its index.
+    pub fn create(&mut self, sq_log: u32, rq_log: u32) -> usize {
+        let Pair { sim, ends } = self;
+        let new = ends
+            .each_mut()
+            .map(|e| e.host.begin_qp(sim, e.pd, &e.cq, &e.cq, sq_log, rq_log));
+        for (e, qp) in ends.iter_mut().zip(new) {
+            let qp = e.host.end_qp(sim, qp);
+            e.qps.push(qp);
+        }
+        ends[0].qps.len() - 1
     }
 
     /// RESET to RTS on both ends of QP pair `k`.
     pub fn connect(&mut self, k: usize, conn: &Conn) {
         let Pair { sim, ends } = self;
         let qps = [ends[0].qps[k].clone(), ends[1].qps[k].clone()];
-        for e in 0..2 {
-            let peer = qps[1 - e].qpn;
-            ends[e].host.connect(sim, &qps[e], 1 - e, peer, conn);
+        for step in 0..3 {
+            for e in 0..2 {
+                let peer = qps[1 - e].qpn;
+                ends[e]
+                    .host
+                    .begin_step(sim, &qps[e], step, 1 - e, peer, conn);
+            }
+            for (e, end) in ends.iter_mut().enumerate() {
+                end.host.end(sim).unwrap_or_else(|errno| {
+                    panic!("card {e}, QP {k}, step {step} to RTS: {errno}")
+                });
+            }
         }
     }
 

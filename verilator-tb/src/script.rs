@@ -192,6 +192,12 @@ impl Host {
         id: u32,
         fill: impl FnOnce(&mut [u8]),
     ) -> Result<Vec<u8>, u8> {
+        self.begin(sim, op, id, fill);
+        self.end(sim)
+    }
+
+    /// Starts a command; [`end`](Host::end) waits for it. One at a time; another host's may be under way.
+    pub fn begin(&mut self, sim: &mut Sim, op: u8, id: u32, fill: impl FnOnce(&mut [u8])) {
         let mut c = [0u8; cmd::CMD_BYTES];
         fill(&mut c);
         self.seq += 1;
@@ -200,25 +206,37 @@ impl Host {
         cmd::head::id.put(&mut c, id as u64);
         sim.mem(self.card).poke(self.pasid, self.block, &c);
         self.doorbell(sim, regs::doorbell::CMD, self.block);
+    }
+
+    /// The answer to the command that was begun, when it is there.
+    pub fn poll_end(&mut self, sim: &mut Sim) -> Option<Result<Vec<u8>, u8>> {
+        let at = self.block + cmd::RESP_OFFSET as u64;
+        let r = sim.mem(self.card).peek_vec(self.pasid, at, 64);
+        if cmd::response::seq.get(&r) != self.seq as u64 {
+            return None;
+        }
+        Some(match cmd::response::status.get(&r) as u8 {
+            0 => Ok(r),
+            e => Err(e),
+        })
+    }
+
+    /// Steps until the command that was begun is answered.
+    pub fn end(&mut self, sim: &mut Sim) -> Result<Vec<u8>, u8> {
         for k in 0..200_000u32 {
-            sim.step();
             if k % 16 == 0 {
-                let r = sim.mem(self.card).peek_vec(
-                    self.pasid,
-                    self.block + cmd::RESP_OFFSET as u64,
-                    64,
-                );
-                if cmd::response::seq.get(&r) == self.seq as u64 {
-                    return match cmd::response::status.get(&r) as u8 {
-                        0 => Ok(r),
-                        e => Err(e),
-                    };
+                if let Some(r) = self.poll_end(sim) {
+                    return r;
                 }
             }
+            sim.step();
         }
+        let c = sim
+            .mem(self.card)
+            .peek_vec(self.pasid, self.block, cmd::CMD_BYTES);
         panic!(
-            "no answer to command {} ({op}) of PASID {}",
-            cmd::op::TABLE[op as usize].name,
+            "no answer to command {} of PASID {}",
+            cmd::op::TABLE[cmd::head::opcode.get(&c) as usize].name,
             self.pasid
         );
     }
@@ -286,6 +304,23 @@ impl Host {
         len: u64,
         access: u64,
     ) -> Result<u32, u8> {
+        self.begin_mr(sim, key, pd, va, bus, len, access);
+        let r = self.end(sim)?;
+        Ok(cmd::response::id.get(&r) as u32)
+    }
+
+    /// Starts what [`set_mr`](Host::set_mr) does; the answer's id is the key.
+    #[allow(clippy::too_many_arguments)]
+    pub fn begin_mr(
+        &mut self,
+        sim: &mut Sim,
+        key: Option<u32>,
+        pd: u32,
+        va: u64,
+        bus: u64,
+        len: u64,
+        access: u64,
+    ) {
         assert!(va % PAGE == bus % PAGE);
         let pages = (va + len.max(1)).div_ceil(PAGE) - va / PAGE;
         let list = self.alloc(pages * 8, PAGE);
@@ -297,15 +332,14 @@ impl Host {
             None => cmd::op::REG_MR,
             Some(_) => cmd::op::REREG_MR,
         };
-        let r = self.command(sim, o, key.unwrap_or(0), |c| {
+        self.begin(sim, o, key.unwrap_or(0), |c| {
             cmd::reg_mr::pd.put(c, pd as u64);
             cmd::reg_mr::access.put(c, access);
             cmd::reg_mr::page_shift.put(c, 12);
             cmd::reg_mr::list.put(c, list);
             cmd::reg_mr::va.put(c, va);
             cmd::reg_mr::len.put(c, len);
-        })?;
-        Ok(cmd::response::id.get(&r) as u32)
+        });
     }
 
     pub fn create_qp(
@@ -317,24 +351,35 @@ impl Host {
         sq_log: u32,
         rq_log: u32,
     ) -> Qp {
+        let qp = self.begin_qp(sim, pd, scq, rcq, sq_log, rq_log);
+        self.end_qp(sim, qp)
+    }
+
+    /// Starts CREATE_QP; the QP has no QPN until [`end_qp`](Host::end_qp).
+    pub fn begin_qp(
+        &mut self,
+        sim: &mut Sim,
+        pd: u32,
+        scq: &Ring,
+        rcq: &Ring,
+        sq_log: u32,
+        rq_log: u32,
+    ) -> Qp {
         let qp_type = self.qp_type;
         let sq = self.alloc(64 << sq_log, PAGE);
         let rq = self.alloc(64 << rq_log, PAGE);
-        let r = self
-            .command(sim, cmd::op::CREATE_QP, 0, |c| {
-                cmd::create_qp::qp_type.put(c, qp_type as u64);
-                cmd::create_qp::sq_log.put(c, sq_log as u64);
-                cmd::create_qp::rq_log.put(c, rq_log as u64);
-                cmd::create_qp::pd.put(c, pd as u64);
-                cmd::create_qp::sq_base.put(c, sq);
-                cmd::create_qp::rq_base.put(c, rq);
-                cmd::create_qp::scq.put(c, scq.id as u64);
-                cmd::create_qp::rcq.put(c, rcq.id as u64);
-            })
-            .expect("CREATE_QP");
-        let qpn = cmd::response::id.get(&r) as u32;
+        self.begin(sim, cmd::op::CREATE_QP, 0, |c| {
+            cmd::create_qp::qp_type.put(c, qp_type as u64);
+            cmd::create_qp::sq_log.put(c, sq_log as u64);
+            cmd::create_qp::rq_log.put(c, rq_log as u64);
+            cmd::create_qp::pd.put(c, pd as u64);
+            cmd::create_qp::sq_base.put(c, sq);
+            cmd::create_qp::rq_base.put(c, rq);
+            cmd::create_qp::scq.put(c, scq.id as u64);
+            cmd::create_qp::rcq.put(c, rcq.id as u64);
+        });
         Qp {
-            qpn,
+            qpn: 0,
             sq,
             sq_log,
             pi: 0,
@@ -343,6 +388,14 @@ impl Host {
             rpi: 0,
             scq: scq.id,
             rcq: rcq.id,
+        }
+    }
+
+    pub fn end_qp(&mut self, sim: &mut Sim, qp: Qp) -> Qp {
+        let r = self.end(sim).expect("CREATE_QP");
+        Qp {
+            qpn: cmd::response::id.get(&r) as u32,
+            ..qp
         }
     }
 
@@ -377,74 +430,74 @@ impl Host {
         c: &Conn,
         state: u8,
     ) {
+        for step in 0..state as usize {
+            self.begin_step(sim, qp, step, peer_card, peer_qpn, c);
+            self.end(sim)
+                .unwrap_or_else(|e| panic!("step {step} to RTS: {e}"));
+        }
+    }
+
+    /// Starts the MODIFY_QP of step 0 (to INIT), 1 (to RTR) or 2 (to RTS) of [`connect`](Host::connect).
+    pub fn begin_step(
+        &mut self,
+        sim: &mut Sim,
+        qp: &Qp,
+        step: usize,
+        peer_card: usize,
+        peer_qpn: u32,
+        c: &Conn,
+    ) {
         use cmd::modify_qp as m;
-        let init = [
-            (m::next_state, 1),
-            (m::acc_write, 1),
-            (m::acc_read, 1),
-            (m::acc_atomic, 1),
-            (m::port, 1),
-        ];
-        if c.qp_type == table::qp_type::UD {
-            let set = |s: u64| [(m::next_state, s), (m::port, 1), (m::qkey, c.qkey as u64)];
-            for (s, mask) in [
-                (1, mask::UD_TO_INIT),
-                (2, mask::UD_TO_RTR),
-                (3, mask::UD_TO_RTS),
-            ] {
-                if s > state as u64 {
-                    break;
-                }
-                self.modify(sim, qp.qpn, mask, &set(s)).expect("UD QP up");
-            }
-            return;
-        }
-        self.modify(sim, qp.qpn, mask::TO_INIT, &init)
-            .expect("to INIT");
-        if state < 2 {
-            return;
-        }
+        use table::qp_type::{RC, UD};
+        let (rc, ud) = (c.qp_type == RC, c.qp_type == UD);
+        let masks = match (rc, ud) {
+            (true, _) => [mask::TO_INIT, mask::TO_RTR, mask::TO_RTS],
+            (_, true) => [mask::UD_TO_INIT, mask::UD_TO_RTR, mask::UD_TO_RTS],
+            _ => [mask::TO_INIT, mask::UC_TO_RTR, mask::UC_TO_RTS],
+        };
+        let mut set = vec![(m::mask, masks[step]), (m::next_state, step as u64 + 1)];
         let peer = sim.ids[peer_card].clone();
-        let dip = peer.gids()[c.gid as usize];
-        let mut mac = [0u8; 8];
-        mac[..6].copy_from_slice(&peer.mac);
-        let set = [
-            (m::next_state, 2),
-            (m::mtu, c.mtu as u64),
-            (m::dqpn, peer_qpn as u64),
-            (m::rq_psn, c.psn as u64),
-            (m::max_dest_rd, c.max_rd as u64),
-            (m::min_rnr, c.min_rnr as u64),
-            (m::sgid_index, c.gid as u64),
-            (m::sport, 0xC000 | (qp.qpn as u64 & 0x3FFF)),
-            (m::dmac, u64::from_le_bytes(mac)),
-            (m::hop_limit, 64),
-            (m::tclass, c.tclass as u64),
-            (m::ip6, (c.gid != 1) as u64),
-        ];
-        self.command(sim, cmd::op::MODIFY_QP, qp.qpn, |b| {
-            let rc = c.qp_type == table::qp_type::RC;
-            m::mask.put(b, if rc { mask::TO_RTR } else { mask::UC_TO_RTR });
+        match step {
+            _ if ud => set.extend([(m::port, 1), (m::qkey, c.qkey as u64)]),
+            0 => set.extend([
+                (m::acc_write, 1),
+                (m::acc_read, 1),
+                (m::acc_atomic, 1),
+                (m::port, 1),
+            ]),
+            1 => {
+                let mut mac = [0u8; 8];
+                mac[..6].copy_from_slice(&peer.mac);
+                set.extend([
+                    (m::mtu, c.mtu as u64),
+                    (m::dqpn, peer_qpn as u64),
+                    (m::rq_psn, c.psn as u64),
+                    (m::max_dest_rd, c.max_rd as u64),
+                    (m::min_rnr, c.min_rnr as u64),
+                    (m::sgid_index, c.gid as u64),
+                    (m::sport, 0xC000 | (qp.qpn as u64 & 0x3FFF)),
+                    (m::dmac, u64::from_le_bytes(mac)),
+                    (m::hop_limit, 64),
+                    (m::tclass, c.tclass as u64),
+                    (m::ip6, (c.gid != 1) as u64),
+                ]);
+            }
+            _ => set.extend([
+                (m::sq_psn, c.psn as u64),
+                (m::timeout, c.timeout as u64),
+                (m::retry_cnt, c.retry_cnt as u64),
+                (m::rnr_retry, c.rnr_retry as u64),
+                (m::max_rd, c.max_rd as u64),
+            ]),
+        }
+        self.begin(sim, cmd::op::MODIFY_QP, qp.qpn, |b| {
             for (f, v) in set {
                 f.put(b, v);
             }
-            m::dip.put_bytes(b, &dip);
-        })
-        .expect("to RTR");
-        if state < 3 {
-            return;
-        }
-        let set = [
-            (m::next_state, 3),
-            (m::sq_psn, c.psn as u64),
-            (m::timeout, c.timeout as u64),
-            (m::retry_cnt, c.retry_cnt as u64),
-            (m::rnr_retry, c.rnr_retry as u64),
-            (m::max_rd, c.max_rd as u64),
-        ];
-        let rc = c.qp_type == table::qp_type::RC;
-        let to_rts = if rc { mask::TO_RTS } else { mask::UC_TO_RTS };
-        self.modify(sim, qp.qpn, to_rts, &set).expect("to RTS");
+            if step == 1 && !ud {
+                m::dip.put_bytes(b, &peer.gids()[c.gid as usize]);
+            }
+        });
     }
 
     /// Writes a WQE into the ring; [`Host::ring_sq`] tells the card.

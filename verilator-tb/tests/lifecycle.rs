@@ -255,63 +255,6 @@ fn destroy_under_reads() {
     cover::finish("lifecycle", &mut p);
 }
 
-#[test]
-fn two_hundred_and_fifty_qps() {
-    let c = Conn {
-        timeout: 12,
-        ..fast()
-    };
-    let (mut p, _) = pair(0, LEN, &c);
-    for k in 0..250 {
-        assert_eq!(p.add(&c, 4, 1), k);
-    }
-    let mut rng = Rng::new(250);
-    let data = rng.bytes(250 * 200);
-    p.fill(0, 0, &data);
-    for q in 0..250 {
-        let at = q as u64 * 200;
-        let wr = p.rdma(0, op::WRITE, at, at, 200);
-        p.post(0, q, &wr);
-    }
-    let mut seen = vec![0; 250];
-    for _ in 0..250 {
-        let c = p.wait(0, 1_000_000);
-        assert_eq!(c.status, SUCCESS);
-        seen[p.ends[0]
-            .qps
-            .iter()
-            .position(|q| q.qpn == c.qpn)
-            .expect("QPN")] += 1;
-    }
-    assert!(seen.iter().all(|n| *n == 1));
-    quiet(&mut p);
-    assert!(p.read(1, 0, data.len()) == data);
-    // The table: 256 entries, of which QPN 0 and 1 are not given out.
-    let e = &mut p.ends[0];
-    let mut more = 0;
-    loop {
-        let r = e.host.command(&mut p.sim, cmd::op::CREATE_QP, 0, |c| {
-            use cmd::create_qp as f;
-            f::sq_log.put(c, 4);
-            f::pd.put(c, e.pd as u64);
-            f::sq_base.put(c, 0x1000);
-            f::rq_base.put(c, 0x2000);
-            f::scq.put(c, e.cq.id as u64);
-            f::rcq.put(c, e.cq.id as u64);
-        });
-        match r {
-            Ok(_) => more += 1,
-            Err(errno) => {
-                assert_eq!(errno, 12, "ENOMEM");
-                break;
-            }
-        }
-        assert!(more < 7);
-    }
-    println!("{} QPs on one card", 250 + more);
-    cover::finish("lifecycle", &mut p);
-}
-
 /// Every pair of states with required, missing, and forbidden attributes; a refused modify changes nothing.
 #[test]
 fn every_transition() {

@@ -287,8 +287,9 @@ fn configs(s: &mut String) {
             format!("{}", c.line_mbps as f64 / 1000.0)
         }),
         ("QPs", |c| (1u32 << c.log_qp).to_string()),
-        ("MRs", |c| (1u32 << c.log_mr).to_string()),
+        ("MRs", |c| ((1u32 << c.log_mr) - 1).to_string()),
         ("CQs", |c| (1u32 << c.log_cq).to_string()),
+        ("PDs", |c| (1u32 << c.log_pd).to_string()),
         ("Send WQE slots of 64 B per QP", |c| {
             (1u32 << c.log_sq_slots).to_string()
         }),

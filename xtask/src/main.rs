@@ -7,6 +7,7 @@ mod gen;
 mod gen_docs;
 mod lint;
 mod releases;
+mod tools;
 
 use clap::{Parser, Subcommand};
 use std::path::PathBuf;
@@ -40,6 +41,11 @@ enum Task {
     Soak { args: Vec<String> },
     /// Random frames, commands, work requests, host messages: [wire|commands|wqes|socket] [SECONDS] [SEED]
     Fuzz { args: Vec<String> },
+    /// perftest's tools with every transport and option, into docs/results/perftest.md; with words: only combinations that have all of them
+    Tools {
+        #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
+        words: Vec<String>,
+    },
     /// Fetches other rdma-core releases (Debian's trixie and sid, or [SUITE]...) and runs the tests with them
     Releases { suites: Vec<String> },
     /// Refuses RTL that rust-hdl would compile wrongly
@@ -64,6 +70,7 @@ fn main() -> anyhow::Result<()> {
         Task::Bench { args } => check::tb(&root, "bench", &args),
         Task::Soak { args } => check::tb(&root, "soak", &args),
         Task::Fuzz { args } => check::tb(&root, "fuzz", &args),
+        Task::Tools { words } => tools::run(&root, &words),
         Task::Releases { suites } => releases::run_all(&root, &suites),
         Task::Lint => lint::run(&root),
         Task::Formal => formal::run(&root),

@@ -24,6 +24,7 @@ pub struct Caps {
     pub log_qp: u32,
     pub log_mr: u32,
     pub log_cq: u32,
+    pub log_pd: u32,
     pub max_sge: u32,
     pub max_rd: u32,
     /// Compare and swap, fetch and add.
@@ -107,6 +108,7 @@ impl Ctx {
                 log_qp: 12,
                 log_mr: 0,
                 log_cq: 0,
+                log_pd: 0,
                 max_sge: 0,
                 max_rd: 0,
                 atomics: false,
@@ -184,6 +186,7 @@ impl Ctx {
             log_qp: read(admin::LOG_QP)?.min(12),
             log_mr: read(admin::LOG_MR)?,
             log_cq: read(admin::LOG_CQ)?,
+            log_pd: read(admin::LOG_PD)?,
             max_sge: read(admin::MAX_SGE)?,
             max_rd: read(admin::MAX_RD)?,
             atomics: features & admin::FEATURE_ATOMICS != 0,

@@ -8,7 +8,10 @@ fn main() {
     let names: Vec<String> = args.collect();
     std::fs::create_dir_all(&dir).expect("output folder");
     let all = catalog::blocks();
-    let small = catalog::formal();
+    let small: Vec<_> = catalog::formal()
+        .into_iter()
+        .chain(catalog::cards())
+        .collect();
     let wanted = |n: &str| names.iter().any(|x| x == n);
     for e in all
         .iter()

@@ -13,7 +13,7 @@ pub const MAX_SGE: u32 = 4;
 
 /// Registers of BAR page 0.
 ///
-/// * `W` bus bits, `LQ`, `LM`, `LC` log2 of tables, `LP` log2 of PASIDs, `RD` READs in flight, `KHZ` core clock.
+/// * `W` bus bits, `LQ`, `LM`, `LC`, `LD` log2 of tables, `LP` log2 of PASIDs, `RD` READs in flight, `KHZ` core clock.
 /// * Read: `mmio_rd_valid` for one cycle (or held until done), answer 3 cycles later with one `mmio_rd_done`. Other pages and holes
 ///   read as zero. One read at a time; a valid is not looked at in the cycle of `mmio_rd_done`.
 /// * Writes come from the doorbell block on `adm`.
@@ -26,6 +26,7 @@ pub struct Regs<
     const LQ: usize,
     const LM: usize,
     const LC: usize,
+    const LD: usize,
     const LP: usize,
     const RD: usize,
     const KHZ: usize,
@@ -94,10 +95,11 @@ impl<
         const LQ: usize,
         const LM: usize,
         const LC: usize,
+        const LD: usize,
         const LP: usize,
         const RD: usize,
         const KHZ: usize,
-    > Default for Regs<W, LQ, LM, LC, LP, RD, KHZ>
+    > Default for Regs<W, LQ, LM, LC, LD, LP, RD, KHZ>
 {
     fn default() -> Self {
         assert!(COUNTERS <= 64, "the counter RAM has 64 words");
@@ -108,6 +110,7 @@ impl<
             (a::LOG_QP, LQ as u32),
             (a::LOG_MR, LM as u32),
             (a::LOG_CQ, LC as u32),
+            (a::LOG_PD, LD as u32),
             (a::BUS_BITS, W as u32),
             (a::MAX_SGE, MAX_SGE),
             (a::MAX_RD, RD as u32),
@@ -183,10 +186,11 @@ impl<
         const LQ: usize,
         const LM: usize,
         const LC: usize,
+        const LD: usize,
         const LP: usize,
         const RD: usize,
         const KHZ: usize,
-    > Logic for Regs<W, LQ, LM, LC, LP, RD, KHZ>
+    > Logic for Regs<W, LQ, LM, LC, LD, LP, RD, KHZ>
 {
     #[hdl_gen]
     fn update(&mut self) {

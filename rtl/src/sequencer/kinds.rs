@@ -39,7 +39,6 @@ pub struct Kinds<
     mm: Signal<Local, Bits<16>>,
     high: Signal<Local, Bits<24>>,
     t: Signal<Local, Bits<16>>,
-    upper: Signal<Local, Bits<16>>,
     k_lq: Constant<Bits<5>>,
     k_lm: Constant<Bits<5>>,
     k_lc: Constant<Bits<5>>,
@@ -82,7 +81,6 @@ impl<const LQ: usize, const LM: usize, const LC: usize, const LP: usize, const L
             mm: Default::default(),
             high: Default::default(),
             t: Default::default(),
-            upper: Default::default(),
             k_lq: n(LQ),
             k_lm: n(LM),
             k_lc: n(LC),
@@ -110,11 +108,10 @@ impl<const LQ: usize, const LM: usize, const LC: usize, const LP: usize, const L
         self.high.next = self.acc.val().get_bits::<24>(0);
         self.high.next = self.high.val() >> self.k_lm.val();
         self.t.next = self.rnd.val().get_bits::<16>(32) & self.k_tag.val();
-        if self.t.val() == self.k_tag.val() {
-            // with the last index it would be QPN 0xFFFFFF
-            self.t.next = 0.into();
+        if (self.t.val() == self.k_tag.val()) | !self.t.val().any() {
+            // with the last index it would be QPN 0xFFFFFF, with the first two QPN 0 and 1
+            self.t.next = 1.into();
         }
-        self.upper.next = self.idx.val() >> 1;
         self.fresh.next = 0.into();
         self.reserved.next = false;
         self.id.next = bit_cast::<32, 16>(self.idx.val());
@@ -136,7 +133,6 @@ impl<const LQ: usize, const LM: usize, const LC: usize, const LP: usize, const L
                 self.fresh.next = self.t.val();
                 self.id.next = (bit_cast::<32, 16>(self.tag.val()) << self.k_lq.val())
                     | bit_cast::<32, 16>(self.idx.val());
-                self.reserved.next = !self.upper.val().any();
             }
             2 => {
                 self.mm.next = self.k_mc.val();

@@ -5,7 +5,7 @@
 //! crate's table. [`asm`] describes the instructions.
 //!
 //! # Cycles
-//! An instruction takes 4 to 9 cycles, LOOKUP 10, QPLOAD 12 and 20, STORE 22, a reset sweep `2^max(LM, LO, ..)` (4096 in `sim-100g`), a walk over a
+//! An instruction takes 4 to 9 cycles, LOOKUP 10, QPLOAD 12 and 20, STORE 22, a reset sweep `2^max(LM, LO, ..)` (8192 in `sim-100g`), a walk over a
 //! PASID's objects one cycle an object of the card. MODIFY_QP to RTR: about 650 cycles with its read. A nearly full table makes ALLOC search, 3 cycles
 //! an index.
 //!
@@ -145,7 +145,7 @@ pub enum St {
 /// * A write of LINK that changes it becomes PORT_ACTIVE or PORT_ERR of every PASID (those without an event queue drop it).
 /// * SQ_DRAINED: see [`Drain`]; whether the send queue has drained is `rqr_busy` of a QUERY.
 /// * Table writes go to every copy of a table at once; `rst` clears all entries.
-/// * QPN = tag << LQ | index with a random tag, index 0 and 1 unused, the tag never all ones. Key = index << 8 | random variant, index 0 unused.
+/// * QPN = tag << LQ | index with a random tag that is never 0 nor all ones, so that QPN 0, 1 and 0xFFFFFF are nobody's. Key = index << 8 | random variant, index 0 unused.
 ///   Seeded by the SEED register, mixed with `now` at each command.
 /// * `eqctl_log` = 0: the PASID's EQ is gone. `cqctl` and `eqctl` are pulses in the cycle of the table write.
 /// * `ev_cmd`/`ev_cmd_refused`: one pulse a command; `ev_qp_error`: a QP was moved to ERR.
@@ -435,5 +435,5 @@ pub struct Sequencer<
 }
 
 /// `sim-100g` and `ecp5-1g` of `hdl-spec`.
-pub type Sim100g = Sequencer<512, 8, 12, 9, 8, 6, 11, 16>;
+pub type Sim100g = Sequencer<512, 11, 13, 10, 8, 6, 12, 16>;
 pub type Ecp51g = Sequencer<64, 5, 6, 5, 5, 4, 7, 4>;

@@ -1,9 +1,11 @@
 //! Runs the scripted benches and writes docs/results/card.md. `--check` fails when the committed page differs.
 
-use metaroce_hdl_spec::wqe::op;
+use metaroce_hdl_spec::{config::SIM_100G, wqe::op};
 use metaroce_tb::{
-    bench::{mtu_bytes, speed, throughput, write_latency, Flow, AT_ONCE},
+    bench::{flow, mtu_bytes, speed, throughput, write_latency, Alone, Flow, AT_ONCE},
     hostport::HostPortConfig,
+    recovery::{recovery, Recovery},
+    scale::{isolation, many, small_writes, Attack, ATTACKS},
 };
 use std::{fmt::Write, path::Path};
 
@@ -70,6 +72,16 @@ fn cases() -> Vec<(&'static str, Flow)> {
             },
         ),
         (
+            "WRITE 64 B, 8 QPs",
+            Flow {
+                bytes: 64,
+                qps: 8,
+                depth: 32,
+                messages: 4000,
+                ..BASE
+            },
+        ),
+        (
             "WRITE 64 B, one QP",
             Flow {
                 bytes: 64,
@@ -81,11 +93,106 @@ fn cases() -> Vec<(&'static str, Flow)> {
     ]
 }
 
+/// docs/results/scale.md
+fn scale() -> String {
+    let mut t = String::from(
+        "# Many QPs, and QPs that misbehave\n\nCard clock, scripted hosts, host port of 600 ns reads with reordered completions, 100 Gb/s wire, configuration `sim-100g`.\n\
+         Reproduce: `cargo xtask bench -- --scale` (some minutes).\n\n\
+         ## Cost of a packet\n\nWRITEs of 64 bytes, each QP in turn, while 2,048 QPs are connected; 1,024 requests in flight at most, at least one a QP.\n\n\
+         | QPs in use | M messages/s | resent |\n|---|---|---|\n",
+    );
+    let mut p = many(1 << SIM_100G.log_qp);
+    for qps in [1, 4, 8, 32, 128, 512, 1024, 2048] {
+        eprintln!("bench: {qps} QPs in use");
+        let r = flow(
+            &mut p,
+            &small_writes(qps, 1024.max(qps).min(qps * 128), 6144),
+            &mut Alone,
+        );
+        writeln!(
+            t,
+            "| {qps} | {:.3} | {} |",
+            r.messages_per_s / 1e6,
+            r.retransmits
+        )
+        .unwrap();
+    }
+    t.push_str(
+        "\n## Beside a neighbour\n\nOne clean QP, alone and beside one QP (or process) of the kind named; the neighbour's messages are as long as the clean QP's.\n\
+         `clean` is a second QP that does the same as the first: what a fair share leaves.\n\n\
+         | clean QP | neighbour | M messages/s | of its rate alone | of a fair share | neighbour's rounds |\n|---|---|---|---|---|---|\n",
+    );
+    for (name, f) in [
+        (
+            "WRITE 64 B",
+            Flow {
+                bytes: 64,
+                depth: 128,
+                messages: 4000,
+                ..BASE
+            },
+        ),
+        (
+            "WRITE 4 KiB",
+            Flow {
+                bytes: 4096,
+                depth: 64,
+                messages: 600,
+                ..BASE
+            },
+        ),
+    ] {
+        let alone = isolation(&f, None).0.messages_per_s;
+        writeln!(t, "| {name} | none | {:.3} | | | |", alone / 1e6).unwrap();
+        let mut fair = 0.0;
+        for kind in ATTACKS {
+            eprintln!("bench: {name} beside {kind:?}");
+            let (r, rounds) = isolation(&f, Some(kind));
+            if kind == Attack::Clean {
+                fair = r.messages_per_s;
+            }
+            writeln!(
+                t,
+                "| {name} | {} | {:.3} | {:.1} % | {:.1} % | {rounds} |",
+                kind.name(),
+                r.messages_per_s / 1e6,
+                100.0 * r.messages_per_s / alone,
+                100.0 * r.messages_per_s / fair
+            )
+            .unwrap();
+        }
+    }
+    t
+}
+
+/// Writes a page of docs/results, or compares it.
+fn page(name: &str, t: &str, check: bool) {
+    let page = Path::new(env!("CARGO_MANIFEST_DIR"))
+        .join("../docs/results")
+        .join(name);
+    if check {
+        let old = std::fs::read_to_string(&page).unwrap_or_default();
+        if old != t {
+            eprintln!("docs/results/{name} is not what the card does now; run `cargo xtask bench` and look at the diff:\n{t}");
+            std::process::exit(1);
+        }
+        println!("docs/results/{name} is fresh");
+    } else {
+        std::fs::write(&page, t).expect("docs/results is writable");
+        print!("{t}");
+    }
+}
+
 fn main() {
     let args: Vec<String> = std::env::args().skip(1).collect();
     if args.iter().any(|a| a == "--speed") {
         let (c, s) = speed(200_000);
         println!("{c} cycles of two cards in step under load in {s:.2} s: {:.0} k cycles per wall second", c as f64 / s / 1000.0);
+        return;
+    }
+    let check = args.iter().any(|a| a == "--check");
+    if args.iter().any(|a| a == "--scale") {
+        page("scale.md", &scale(), check);
         return;
     }
     let mut t = String::from(
@@ -127,16 +234,18 @@ fn main() {
         )
         .unwrap();
     }
-    let page = Path::new(env!("CARGO_MANIFEST_DIR")).join("../docs/results/card.md");
-    if args.iter().any(|a| a == "--check") {
-        let old = std::fs::read_to_string(&page).unwrap_or_default();
-        if old != t {
-            eprintln!("docs/results/card.md is not what the card does now; run `cargo xtask bench` and look at the diff:\n{t}");
-            std::process::exit(1);
-        }
-        println!("docs/results/card.md is fresh");
-    } else {
-        std::fs::write(&page, &t).expect("docs/results is writable");
-        print!("{t}");
+    t.push_str("\nOne lost packet in a message of 16 packets of 1024 bytes, cycles:\n\n| message | last word of the packet behind the gap -> NAK (READ: the new request) sent | its last word -> first host read of the lost payload |\n|---|---|---|\n");
+    for (name, what) in [("WRITE", op::WRITE), ("SEND", op::SEND), ("READ", op::READ)] {
+        // the slowest place
+        let all = [0, 5, 14].map(|lost| recovery(what, 16, lost));
+        let slowest = |f: fn(&Recovery) -> u64| all.iter().map(f).max().unwrap_or(0);
+        writeln!(
+            t,
+            "| {name} | {} | {} |",
+            slowest(|r| r.gap_to_nak),
+            slowest(|r| r.nak_to_read)
+        )
+        .unwrap();
     }
+    page("card.md", &t, check);
 }

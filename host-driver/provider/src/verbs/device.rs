@@ -245,17 +245,16 @@ fn device_attr(ctx: &Ctx) -> IbvDeviceAttr {
     a.vendor_id = 0x02_4d52;
     a.vendor_part_id = 1;
     a.hw_ver = 1;
-    // QPN 0 and 1 are reserved.
-    a.max_qp = (1 << caps.log_qp) - 2;
+    a.max_qp = 1 << caps.log_qp;
     a.max_qp_wr = size::MAX_WR as c_int;
     a.device_cap_flags = CURR_QP_STATE_MOD | PORT_ACTIVE_EVENT | SYS_IMAGE_GUID | RC_RNR_NAK_GEN;
     a.max_sge = caps.max_sge.min(super::wqe::max_sges(true) as u32) as c_int;
     a.max_sge_rd = a.max_sge;
     a.max_cq = 1 << caps.log_cq;
     a.max_cqe = ring::MAX_CQE as c_int;
-    a.max_mr = 1 << caps.log_mr;
-    // 12-bit protection domains.
-    a.max_pd = 1 << 12;
+    // A key of 0 is nobody's: entry 0 stays empty.
+    a.max_mr = (1 << caps.log_mr) - 1;
+    a.max_pd = 1 << caps.log_pd;
     a.max_qp_rd_atom = caps.max_rd as c_int;
     a.max_qp_init_rd_atom = caps.max_rd as c_int;
     a.max_res_rd_atom = (caps.max_rd << caps.log_qp) as c_int;

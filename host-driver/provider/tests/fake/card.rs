@@ -186,6 +186,7 @@ impl Card {
                         admin::LOG_QP => LOG_QP,
                         admin::LOG_MR => 12,
                         admin::LOG_CQ => 9,
+                        admin::LOG_PD => 8,
                         admin::MAX_SGE | admin::MAX_RD => 16,
                         admin::LINK => 1,
                         admin::FEATURES => admin::FEATURE_ATOMICS | admin::FEATURE_DIRECT,

@@ -2,12 +2,15 @@
 //!
 //! time = card time + `EXTRA`. Card time stands still while the cards wait for the programs, and creeps while they work,
 //! so a program that spins on the clock would spin for minutes. After [`SPIN_READS`] reads and [`SPIN_NS`] of wall time
-//! without a doorbell of this process it counts as spinning, and wall time is added until its next doorbell.
+//! without a doorbell of this process it counts as spinning, and wall time is added until its next doorbell. Wall time in which the processor
+//! was taken away from the program is not added: between a look at one clock and a look at the other it would be an error of milliseconds.
 use core::ffi::c_int;
 use core::sync::atomic::{AtomicPtr, AtomicU64, AtomicUsize, Ordering::*};
 
 const SPIN_READS: u64 = 1000;
 const SPIN_NS: u64 = 100_000_000;
+/// More than this between two reads is a wait of the program, or the time of somebody else.
+const LEAP_NS: u64 = 20_000;
 
 /// Card time and doorbell count in the arena of the device that was opened last; null = none is open.
 static CARD: AtomicPtr<AtomicU64> = AtomicPtr::new(core::ptr::null_mut());
@@ -24,6 +27,8 @@ static WALL: AtomicU64 = AtomicU64::new(0);
 static READS: AtomicU64 = AtomicU64::new(0);
 static SEEN: AtomicU64 = AtomicU64::new(0);
 static SINCE: AtomicU64 = AtomicU64::new(0);
+/// How often the thread that read last had given the processor away of its own will.
+static WAITS: AtomicU64 = AtomicU64::new(0);
 /// Realtime minus monotonic time when the program began.
 static EPOCH: AtomicU64 = AtomicU64::new(0);
 
@@ -37,6 +42,18 @@ pub unsafe fn wall(clock: c_int) -> u64 {
     );
     let t = t.assume_init();
     t.tv_sec as u64 * 1_000_000_000 + t.tv_nsec as u64
+}
+
+/// Whether this thread has waited for something since the last call.
+unsafe fn waited() -> bool {
+    let mut u = core::mem::MaybeUninit::<libc::rusage>::zeroed();
+    libc::syscall(
+        libc::SYS_getrusage,
+        libc::RUSAGE_THREAD as libc::c_long,
+        u.as_mut_ptr(),
+    );
+    let n = u.assume_init().ru_nvcsw as u64;
+    WAITS.swap(n, Relaxed) != n
 }
 
 pub unsafe fn start() {
@@ -64,7 +81,10 @@ pub unsafe fn now() -> u64 {
             && wall.saturating_sub(SINCE.load(Relaxed)) >= SPIN_NS;
     }
     READERS.fetch_sub(1, SeqCst);
-    let passed = wall.saturating_sub(WALL.fetch_max(wall, Relaxed));
+    let mut passed = wall.saturating_sub(WALL.fetch_max(wall, Relaxed));
+    if spins && !waited() {
+        passed = passed.min(LEAP_NS);
+    }
     let extra = if spins {
         EXTRA.fetch_add(passed, Relaxed).wrapping_add(passed)
     } else {
