@@ -3,7 +3,7 @@
 use anyhow::{bail, Context, Result};
 use std::{path::Path, process::Command, time::Instant};
 
-fn cargo(root: &Path, args: &[&str]) -> Result<()> {
+pub fn cargo(root: &Path, args: &[&str]) -> Result<()> {
     let s = Command::new(env!("CARGO"))
         .args(args)
         .current_dir(root)
@@ -23,6 +23,10 @@ fn step(n: usize, of: usize, what: &str, f: impl FnOnce() -> Result<()>) -> Resu
     Ok(())
 }
 
+/// Builds what `metaroce` needs. The whole workspace, as the tests do: for some of its packages cargo would choose other features of a few crates, and build the
+/// Verilated card once more.
+pub const PROGRAMS: &[&str] = &["build", "--release", "--workspace", "-q"];
+
 /// Runs all checks; `filter` goes to the test runner (and then the other checks are left out).
 pub fn run(root: &Path, filter: &[String]) -> Result<()> {
     let mut test = vec!["test", "--release", "--workspace", "--no-fail-fast", "-q"];
@@ -37,36 +41,14 @@ pub fn run(root: &Path, filter: &[String]) -> Result<()> {
     step(3, 5, "RTL lint", || crate::lint::run(root))?;
     step(4, 5, "proofs", || crate::formal::run(root))?;
     step(5, 5, "programs, then tests", || {
-        cargo(
-            root,
-            &[
-                "build",
-                "--release",
-                "-q",
-                "-p",
-                "metaroce-cli",
-                "-p",
-                "metaroce-provider",
-                "-p",
-                "metaroce-shim",
-            ],
-        )?;
+        cargo(root, PROGRAMS)?;
         cargo(root, &test)
     })
 }
 
 /// Runs a program of the bench crate.
 pub fn tb(root: &Path, bin: &str, args: &[String]) -> Result<()> {
-    let mut v = vec![
-        "run",
-        "--release",
-        "-q",
-        "-p",
-        "metaroce-tb",
-        "--bin",
-        bin,
-        "--",
-    ];
+    let mut v = vec!["run", "--release", "-q", "--bin", bin, "--"];
     v.extend(args.iter().map(String::as_str));
     cargo(root, &v)
 }

@@ -1,5 +1,6 @@
 //! perftest's tools over every transport and option that the card should carry, each on two simulated cards: docs/results/perftest.md.
 
+use crate::check::{cargo, PROGRAMS};
 use anyhow::{bail, Context, Result};
 use std::{fmt::Write, path::Path, process::Command, time::Instant};
 
@@ -97,15 +98,7 @@ fn args(t: &Tool, option: &str, given: &str) -> Option<String> {
 }
 
 pub fn run(root: &Path, filter: &[String]) -> Result<()> {
-    let s = Command::new(env!("CARGO"))
-        .args(["build", "--release", "-q", "-p", "metaroce-cli"])
-        .args(["-p", "metaroce-provider", "-p", "metaroce-shim"])
-        .current_dir(root)
-        .status()
-        .context("can't start cargo")?;
-    if !s.success() {
-        bail!("the build failed");
-    }
+    cargo(root, PROGRAMS)?;
     let target =
         std::env::var_os("CARGO_TARGET_DIR").map_or_else(|| root.join("target"), |d| root.join(d));
     let metaroce = target.join("release/metaroce");
