@@ -159,12 +159,6 @@ impl HostPort {
         }
     }
 
-    /// Another bus from now on; only while it is idle.
-    pub fn set_config(&mut self, cfg: HostPortConfig) {
-        assert!(self.idle(), "a bus with transactions under way stays");
-        self.cfg = cfg;
-    }
-
     /// PCIE_LIMITS was written.
     pub fn set_limits(&mut self, v: u32) {
         self.limits = (128 << (v & 7).min(2), 128 << (v >> 4 & 7).min(5));
