@@ -223,7 +223,7 @@ impl World {
     pub fn settle(&mut self) -> Result<(), String> {
         let t0 = self.p.sim.nodes[0].cycles;
         while self.p.sim.step_or_skip() {
-            if self.p.sim.nodes[0].cycles - t0 > 4 * LIMIT {
+            if self.p.sim.nodes[0].cycles - t0 > 10 * LIMIT {
                 return Err(format!("no silence; {:?}", self.p.counters()));
             }
         }

@@ -147,22 +147,26 @@ impl Fuzz for Wqes {
             }
             let g = &self.w.guests[e];
             match self.w.rng.below(6) {
-                // The unit that comes along need not be the one in the ring.
-                0 | 1 => g.host.ring_direct(&mut self.w.p.sim, &qp, first),
-                2 => {
-                    let mut data = [0; 64];
-                    data.copy_from_slice(&self.w.rng.bytes(64));
-                    if self.w.rng.below(2) == 0 {
-                        let slot = first as u64 & ((1 << qp.sq_log) - 1);
-                        let unit = self.w.p.sim.mem(e).peek_vec(2, qp.sq + slot * 64, 64);
-                        data.copy_from_slice(&unit);
-                        let at = self.w.rng.below(64) as usize;
-                        data[at] = self.w.rng.next() as u8;
+                how @ 0..=2 => {
+                    // The unit that comes along need not be the one in the ring.
+                    let slot = first as u64 & ((1 << qp.sq_log) - 1);
+                    let mut unit = self.w.p.sim.mem(e).peek_vec(2, qp.sq + slot * 64, 64);
+                    let rng = &mut self.w.rng;
+                    match how {
+                        0 => unit[rng.below(64) as usize] = rng.next() as u8,
+                        1 => unit = rng.bytes(64),
+                        _ => {}
+                    }
+                    if rng.below(64) != 0 {
+                        // It is a doorbell, too: one with a wrong index makes the card go around the ring up to
+                        // 65,536 units, which takes it some milliseconds and nobody else anything.
+                        wqe::sq::index.put(&mut unit, first as u64);
+                        wqe::sq::units.put(&mut unit, units);
                     }
                     self.w.p.sim.nodes[e].mmio.push_back(MmioWrite {
                         addr: 2 * regs::PAGE + regs::doorbell::DIRECT_WQE,
                         len: 64,
-                        data,
+                        data: unit.try_into().expect("64 bytes"),
                     });
                 }
                 3 if self.w.rng.below(8) == 0 => {
