@@ -46,7 +46,7 @@ enum Task {
         #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
         words: Vec<String>,
     },
-    /// Fetches other rdma-core releases (Debian's trixie and sid, or [SUITE]...) and runs the tests with them
+    /// Fetches other rdma-core releases (Debian's trixie and sid, and 59; or [SUITE]...) and runs the tests with them
     Releases { suites: Vec<String> },
     /// Refuses RTL that rust-hdl would compile wrongly
     Lint,

@@ -105,7 +105,7 @@ ops! {
     reg_dm_mr: no "no device memory";
     reg_dmabuf_mr: no "no dma-buf: the simulator reaches process memory only";
     reg_mr: card (mr::reg_mr);
-    reg_mr_ex: own "host memory as `reg_mr`; anything else EOPNOTSUPP";
+    reg_mr_ex: card (mr::reg_mr_ex);
     req_notify_cq: card (cq::req_notify_cq);
     rereg_mr: card (mr::rereg_mr);
     resize_cq: card (ring::resize_cq);

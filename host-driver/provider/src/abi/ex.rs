@@ -182,6 +182,24 @@ pub struct IbvDeviceAttrEx {
     pub phys_port_cnt_ex: u32,
 }
 
+/// `struct ibv_mr_init_attr` of release 59; from 64 on a buffer follows.
+#[repr(C)]
+pub struct IbvMrInitAttr {
+    pub length: usize,
+    pub access: c_int,
+    pub comp_mask: u64,
+    pub iova: u64,
+    pub addr: *mut c_void,
+    pub fd: c_int,
+    pub fd_offset: u64,
+    pub dmah: *mut c_void,
+}
+/// Which of its members are there (`enum ibv_mr_init_attr_mask`).
+pub mod mr_init {
+    pub const IOVA: u64 = 1;
+    pub const ADDR: u64 = 1 << 1;
+}
+
 #[repr(C)]
 pub struct IbvTd {
     pub context: *mut IbvContext,
@@ -218,4 +236,5 @@ const _: () = {
     assert!(offset_of!(IbvDeviceAttrEx, completion_timestamp_mask) == 264);
     assert!(offset_of!(IbvDeviceAttrEx, phys_port_cnt_ex) == 396);
     assert!(size_of::<IbvParentDomainInitAttr>() == 48);
+    assert!(size_of::<IbvMrInitAttr>() == 64 && offset_of!(IbvMrInitAttr, addr) == 32);
 };

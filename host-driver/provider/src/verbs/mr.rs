@@ -1,5 +1,6 @@
 //! Memory regions.
 use super::fail;
+use crate::abi::ex::{mr_init, IbvMrInitAttr};
 use crate::abi::{access, IbvMr, IbvPd, VerbsMr};
 use crate::card::{dma, Dma, Errno};
 use crate::ctx::Ctx;
@@ -135,6 +136,22 @@ pub unsafe extern "C" fn reg_mr(
         range,
         list,
     })) as *mut IbvMr
+}
+
+/// Releases from 59 on: the same with attributes. Memory of this process only.
+pub unsafe extern "C" fn reg_mr_ex(pd: *mut IbvPd, attr: *const IbvMrInitAttr) -> *mut IbvMr {
+    // SAFETY: the program's attributes.
+    let a = unsafe { &*attr };
+    if a.comp_mask & !(mr_init::IOVA | mr_init::ADDR) != 0 {
+        return fail(libc::EOPNOTSUPP);
+    }
+    if a.comp_mask & mr_init::ADDR == 0 {
+        return fail(libc::EINVAL);
+    }
+    let own = a.comp_mask & mr_init::IOVA != 0;
+    let iova = if own { a.iova } else { a.addr as u64 };
+    // SAFETY: a PD of ours.
+    unsafe { reg_mr(pd, a.addr, a.length, iova, a.access) }
 }
 
 /// `enum ibv_rereg_mr_flags`.

@@ -41,7 +41,10 @@ int main(void)
 		struct ibv_mr *m = reg_ex(pd, &a);
 		CHECK("ibv_reg_mr_ex", m && m->lkey && m->lkey != mr->lkey && m->length == BUF);
 		CHECK("dereg of reg_mr_ex", !ibv_dereg_mr(m));
-		a.mask |= MASK_IOVA;
+		a.mask = MASK_IOVA;
+		errno = 0;
+		CHECK("reg_mr_ex without memory", !reg_ex(pd, &a) && errno == EINVAL);
+		a.mask |= MASK_ADDR;
 		a.iova = 1 << 20;
 		m = reg_ex(pd, &a);
 		CHECK("reg_mr_ex with an address of its own", m && !ibv_dereg_mr(m));

@@ -15,6 +15,9 @@ pub struct Release {
 }
 
 impl Release {
+    pub fn has(&self, program: &str) -> bool {
+        self.root.join("usr/bin").join(program).is_file()
+    }
     /// The command line of a program of this release.
     pub fn program(&self, name: &str) -> Vec<String> {
         self.any(&self.root.join("usr/bin").join(name))
