@@ -17,7 +17,7 @@ fn installed() -> bool {
     there
 }
 
-/// Tests that need what the card does not have yet are skipped and make the command fail; none fails itself.
+/// No test fails, and none is skipped but for what the card does not have by design.
 #[test]
 fn every_module_runs_and_nothing_fails() {
     if !installed() {
@@ -32,11 +32,11 @@ fn every_module_runs_and_nothing_fails() {
     let t = &r["totals"];
     println!("{t}: {:.1} s", o.took.as_secs_f64());
     assert_eq!((&t["failed"], &t["error"]), (&0.into(), &0.into()), "{t}");
-    assert!(t["passed"].as_u64().unwrap() >= 82, "{t}");
+    assert!(t["passed"].as_u64().unwrap() >= 90, "{t}");
     let all = r["tests"].as_array().unwrap();
     // Those of rdma-core 44.
     assert!(all.len() >= 127);
-    assert_eq!(o.code, (t["unexpected_skip"] != 0) as i32);
+    assert_eq!((&t["unexpected_skip"], o.code), (&0.into(), 0), "{t}");
     for (what, why) in [
         ("test_qpex.QpExTestCase.test_qp_ex_xrc_send", "xrc"),
         ("test_qp.QPTest.test_query_raw_qp", "raw_packet"),
@@ -75,11 +75,12 @@ fn traffic_tests_on_a_lossy_wire() {
         "test_qpex.QpExTestCase.test_qp_ex_rc_rdma_read",
         "tests.test_cqex.CqExTestCase.test_rc_traffic_cq_ex",
         "test_relaxed_ordering.RoTestCase.test_ro_rc_traffic",
+        "test_mr.MWTest.test_mw_type2_invalidate_remote",
     ])
     .wait(200)
     .ok();
     let r = lab.result();
-    assert_eq!(r["totals"]["passed"], 4);
+    assert_eq!(r["totals"]["passed"], 5);
     assert!(r["report"]["fabric"]["lost"].as_u64().unwrap() > 0);
 }
 

@@ -15,20 +15,22 @@ codes! {
     op {
         NOP = 0, "Answers";
         ALLOC_PD = 1, "New protection domain in `response.id`";
-        DEALLOC_PD = 2, "Frees PD `id`; EBUSY while an MR or QP uses it";
+        DEALLOC_PD = 2, "Frees PD `id`; EBUSY while an MR, window or QP uses it";
         CREATE_EQ = 3, "Event queue of this PASID; the first command of a process";
         CREATE_CQ = 4, "New CQN in `response.id`";
         DESTROY_CQ = 5, "Destroys CQN `id`; EBUSY while a QP uses it";
         REG_MR = 6, "New key (lkey = rkey) in `response.id`";
-        DEREG_MR = 7, "Frees key `id`; no DMA through it afterwards";
+        DEREG_MR = 7, "Frees key `id`; no DMA through it afterwards; EBUSY while a window is bound to it";
         CREATE_QP = 8, "New QPN in `response.id`, state RESET";
         MODIFY_QP = 9, "State and attributes of QPN `id`";
         QUERY_QP = 10, "State, PSNs and send queue head of QPN `id`";
         DESTROY_QP = 11, "Destroys QPN `id`; no DMA and no CQE afterwards";
         TEARDOWN = 12, "Admin page only: destroys all that PASID `id` owns";
         SET_GID = 13, "Admin page only: source addresses of one GID index";
-        REREG_MR = 14, "Replaces all of key `id` by the fields of REG_MR; the key stays, and no DMA through the old range afterwards";
+        REREG_MR = 14, "Replaces all of key `id` by the fields of REG_MR; the key stays, and no DMA through the old range afterwards; EBUSY as DEREG_MR";
         RESIZE_CQ = 15, "CQN `id` goes on in the ring of CREATE_CQ's fields; no CQE goes to the old one afterwards";
+        ALLOC_MW = 16, "New key of a memory window, not bound, in `response.id`";
+        DEALLOC_MW = 17, "Frees window `id`, bound or not; no DMA through it afterwards";
     }
 }
 
@@ -87,9 +89,17 @@ layout! {
         pd: 96, 12, "Protection domain";
         access: 108, 4, "bit 0 local write, 1 remote write, 2 remote read, 3 remote atomic (as IBV_ACCESS_*)";
         page_shift: 112, 6, "log2 of the page size, 12..=30";
+        mw_bind: 118, 1, "Windows may be bound";
         list: 128, 64, "Bus address of the page list";
         va: 192, 64, "First virtual address";
         len: 256, 64, "Bytes, 1..=2^40";
+    }
+}
+layout! {
+    /// ALLOC_MW.
+    alloc_mw: 1024 {
+        pd: 96, 12, "Protection domain";
+        type2: 108, 1, "Type 2 (else type 1)";
     }
 }
 layout! {

@@ -19,7 +19,7 @@ layout! {
         grh: 59, 1, "The first 40 bytes of the buffer are the GRH area";
         solicited: 60, 1, "The message asked for a solicited event";
         length: 64, 32, "Bytes received or read";
-        imm: 96, 32, "Immediate data (wire byte order) or rkey";
+        imm: 96, 32, "Immediate data or rkey, both in wire byte order";
         src_qp: 128, 24, "Source QPN (UD)";
         vendor: 152, 8, "Vendor error; 0 on success and on flush";
         timestamp: 192, 64, "Card time in ns when the entry was made";

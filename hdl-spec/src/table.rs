@@ -1,4 +1,4 @@
-//! Entries of the card's tables. The command sequencer is the only writer of all of these.
+//! Entries of the card's tables. The command sequencer is the only writer of all of these, but that the window unit also changes [`mr_check`].
 
 use crate::{codes, layout};
 
@@ -57,18 +57,22 @@ layout! {
 }
 
 layout! {
-    /// MR entry, access-check part.
+    /// MR entry, access-check part. A memory window is an entry, too; its translation is that of its MR, `parent`.
     mr_check: 192 {
-        valid: 0, 1, "Registered";
+        valid: 0, 1, "Registered; window: bound";
         local_write: 1, 1, "Local write allowed";
         remote_write: 2, 1, "Remote write allowed";
         remote_read: 3, 1, "Remote read allowed";
         remote_atomic: 4, 1, "Remote atomics allowed";
+        mw_bind: 5, 1, "Windows may be bound to it";
+        window: 6, 1, "A memory window";
+        type2: 7, 1, "Window of type 2: only its QP has access";
         variant: 8, 8, "Low byte of the key";
         pd: 16, 12, "Protection domain";
-        pasid: 32, 12, "Owner";
+        qpn: 32, 24, "Window of type 2: the QP that bound it";
         va: 64, 64, "First virtual address";
-        len: 128, 64, "Bytes";
+        len: 128, 48, "Bytes";
+        parent: 176, 16, "Window: index of its MR";
     }
 }
 

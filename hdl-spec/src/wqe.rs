@@ -3,7 +3,7 @@
 //! A send WQE takes 1..=5 consecutive units: unit 0 is [`sq`] with the first two SGEs; further units
 //! hold four SGEs each ([`sge_unit`]). A UD WQE puts [`ud_av`] in unit 1 and SGEs 2.. from unit 2.
 //! Inline data is where the SGEs of unit 0 would be. An atomic puts
-//! its operands where SGE 1 would be. The ring index counts units and wraps at 2^16; the slot is the
+//! its operands where SGE 1 would be. BIND_MW is [`bind`]; LOCAL_INV has its key in `imm`; neither has SGEs. The ring index counts units and wraps at 2^16; the slot is the
 //! index modulo the ring size, and a WQE may wrap from the last slot to slot 0.
 
 use crate::{codes, layout};
@@ -26,7 +26,7 @@ layout! {
         inline: 11, 1, "SEND, WRITE: the payload, at most 32 bytes, is at byte 32 of unit 0; no SGE";
         num_sge: 16, 5, "Number of SGEs, 0..=16";
         units: 24, 3, "64-byte units of this WQE, 1..=5";
-        imm: 32, 32, "Immediate data (wire byte order, untouched) or rkey to invalidate";
+        imm: 32, 32, "Immediate data, SEND_INV: rkey to invalidate (both in wire byte order, untouched); LOCAL_INV: rkey to invalidate";
         length: 64, 32, "Message bytes, the sum of the SGE lengths, 0..=2^31";
         index: 96, 16, "Unit index of this WQE (compared with the ring position: a stale entry is an error)";
         remote_va: 128, 64, "Remote virtual address (WRITE, READ, atomics)";
@@ -38,6 +38,20 @@ layout! {
         sge1_va: 384, 64, "SGE 1 virtual address; atomics: swap or add operand";
         sge1_len: 448, 32, "SGE 1 bytes; atomics: compare operand, low half";
         sge1_key: 480, 32, "SGE 1 lkey; atomics: compare operand, high half";
+    }
+}
+
+layout! {
+    /// BIND_MW: one unit, with `signaled`, `fence`, `units`, `index` and `qpn` as in [`sq`]; `num_sge` and `length` are 0.
+    /// Begins when all earlier work of the queue is complete, as LOCAL_INV does.
+    bind: 512 {
+        key: 32, 32, "Window: its index, and as lowest byte the one that its key shall have";
+        va: 128, 64, "First virtual address";
+        len: 256, 48, "Bytes; 0: the window is not bound any more, and nothing below is looked at";
+        write: 321, 1, "Remote write allowed (only to an MR with local write)";
+        read: 322, 1, "Remote read allowed";
+        atomic: 323, 1, "Remote atomics allowed (only to an MR with local write)";
+        lkey: 352, 32, "The MR";
     }
 }
 

@@ -6,7 +6,7 @@ use crate::{
 };
 use crate::{
     requester::*, responder::*, rqfetch::*, sequencer::*, sqfetch::*, translate::*, txdma::*,
-    types::*,
+    types::*, window::Windows,
 };
 use array_init::array_init;
 use metaroce_hdl_spec::config::{Config, ECP5_1G, SIM_100G};
@@ -125,6 +125,7 @@ pub struct Card<
     src_check: SrcCheck<LQ>,
     ingress: Ingress<W, P, L, LB, H, N>,
     placement: Placement<W, L, LB, LC, LP, LX, NX>,
+    windows: Windows<LM>,
     sequencer: Sequencer<W, LQ, LM, LC, LD, LP, LO, MR>,
     regs: Regs<W, LQ, LM, LC, LD, LP, MR, KHZ>,
     pl_arb: Arb2<PlJob>,
@@ -338,6 +339,7 @@ impl<
             src_check: Default::default(),
             ingress: Default::default(),
             placement: Placement::new(0xA8),
+            windows: Default::default(),
             sequencer: Default::default(),
             regs: Default::default(),
             pl_arb: Default::default(),
@@ -434,7 +436,7 @@ impl<
             order, acks, atomic, tx_arb, xl_tx, txdma, egress, link, ingress, placement, sequencer,
             regs
         );
-        clock!(self, clock, ud_av, gid_egress, src_check);
+        clock!(self, clock, ud_av, gid_egress, src_check, windows);
         clock!(self, clock, pl_arb, err_a, err_b, err_arb, ev_arb, fence_src);
         clock!(
             self,
@@ -487,6 +489,25 @@ impl<
         self.ingress.rst.next = self.rst.val();
         self.placement.rst.next = self.rst.val();
         self.sequencer.rst.next = self.rst.val();
+        self.windows.rst.next = self.rst.val();
+        self.windows.s_we.next = self.sequencer.mrc_we.val();
+        self.windows.s_waddr.next = self.sequencer.mrc_waddr.val();
+        self.windows.s_wdata.next = self.sequencer.mrc_wdata.val();
+        self.windows.ord_valid.next = self.sequencer.win_valid.val();
+        self.windows.ord_data.next = self.sequencer.win_data.val();
+        self.sequencer.win_done.next = self.windows.ord_done.val();
+        self.sequencer.win_busy.next = self.windows.ord_busy.val();
+        self.windows.inv_valid.next = self.responder.inv_valid.val();
+        self.windows.inv_data.next = self.responder.inv_data.val();
+        self.responder.inv_done.next = self.windows.inv_done.val();
+        self.responder.inv_ok.next = self.windows.inv_ok.val();
+        self.windows.job_valid.next = self.requester.win_valid.val();
+        self.windows.job_data.next = self.requester.win_data.val();
+        self.requester.win_done.next = self.windows.job_done.val();
+        self.requester.win_ok.next = self.windows.job_ok.val();
+        self.windows.calm.next = self.responder.calm.val();
+        self.windows.pl_valid.next = self.responder.pl_valid.val();
+        self.windows.pl_ready.next = self.responder.pl_ready.val();
         self.regs.rst.next = self.rst.val();
         self.pl_arb.rst.next = self.rst.val();
         self.err_a.rst.next = self.rst.val();
@@ -499,7 +520,7 @@ impl<
         self.placement.now.next = self.now.val();
         self.sequencer.now.next = self.now.val();
         self.rqfetch.now.next = self.now.val();
-        // Tables: one copy per reader, written by the sequencer
+        // Tables: one copy per reader, written by the sequencer (`mrc` by the window unit, through which the sequencer's writes pass)
         self.cfg_doorbell.we.next = self.sequencer.cfg_we.val();
         self.cfg_doorbell.waddr.next = self.sequencer.cfg_waddr.val();
         self.cfg_doorbell.wdata.next = self.sequencer.cfg_wdata.val();
@@ -543,19 +564,19 @@ impl<
         self.av_egress.wdata.next = self.sequencer.av_wdata.val();
         self.av_egress.raddr.next = bit_cast::<LQ, 12>(self.egress.av_raddr.val());
         self.egress.av_rdata.next = self.av_egress.rdata.val();
-        self.mrc_requester.we.next = self.sequencer.mrc_we.val();
-        self.mrc_requester.waddr.next = self.sequencer.mrc_waddr.val();
-        self.mrc_requester.wdata.next = self.sequencer.mrc_wdata.val();
+        self.mrc_requester.we.next = self.windows.we.val();
+        self.mrc_requester.waddr.next = self.windows.waddr.val();
+        self.mrc_requester.wdata.next = self.windows.wdata.val();
         self.mrc_requester.raddr.next = bit_cast::<LM, 16>(self.requester.mrc_raddr.val());
         self.requester.mrc_rdata.next = self.mrc_requester.rdata.val();
-        self.mrc_responder.we.next = self.sequencer.mrc_we.val();
-        self.mrc_responder.waddr.next = self.sequencer.mrc_waddr.val();
-        self.mrc_responder.wdata.next = self.sequencer.mrc_wdata.val();
+        self.mrc_responder.we.next = self.windows.we.val();
+        self.mrc_responder.waddr.next = self.windows.waddr.val();
+        self.mrc_responder.wdata.next = self.windows.wdata.val();
         self.mrc_responder.raddr.next = bit_cast::<LM, 16>(self.responder.mrc_raddr.val());
         self.responder.mrc_rdata.next = self.mrc_responder.rdata.val();
-        self.mrc_readresp.we.next = self.sequencer.mrc_we.val();
-        self.mrc_readresp.waddr.next = self.sequencer.mrc_waddr.val();
-        self.mrc_readresp.wdata.next = self.sequencer.mrc_wdata.val();
+        self.mrc_readresp.we.next = self.windows.we.val();
+        self.mrc_readresp.waddr.next = self.windows.waddr.val();
+        self.mrc_readresp.wdata.next = self.windows.wdata.val();
         self.mrc_readresp.raddr.next = bit_cast::<LM, 16>(self.readresp.mrc_raddr.val());
         self.readresp.mrc_rdata.next = self.mrc_readresp.rdata.val();
         self.mrm_xl_tx.we.next = self.sequencer.mrm_we.val();
@@ -1016,7 +1037,8 @@ impl<
         self.quiet[2].next = ((self.xl_tx.idle.val() & self.txdma.idle.val())
             & (self.egress.idle.val() & self.src_check.idle.val()))
             & self.ingress.idle.val();
-        self.quiet[3].next = self.placement.idle.val() & self.sequencer.idle.val();
+        self.quiet[3].next =
+            (self.placement.idle.val() & self.sequencer.idle.val()) & self.windows.idle.val();
         self.idle.next = ((self.quiet[0].val() & self.quiet[1].val())
             & (self.quiet[2].val() & self.quiet[3].val()))
             & !(((self.tx_arb.m_valid.val() | self.pl_arb.m_valid.val())

@@ -6,7 +6,7 @@ use crate::{
     acks, atomic, card, doorbell, egress, glue, hostport, ingress, order, placement, readresp,
     regs, requester, responder,
 };
-use crate::{rqfetch, sequencer, sqfetch, translate, txdma};
+use crate::{rqfetch, sequencer, sqfetch, translate, txdma, window};
 use rust_hdl::prelude::*;
 
 /// A named block and how to emit it.
@@ -50,6 +50,7 @@ pub fn blocks() -> Vec<Entry> {
     block!(b, "order", order::Order::<11>::default());
     block!(b, "acks", acks::Acks::<11>::default());
     block!(b, "atomic", atomic::AtomicUnit::<512>::new(0xB0));
+    block!(b, "windows", window::Windows::<13>::default());
     block!(b, "tx_arb", glue::TxArb::default());
     block!(b, "translate", translate::Translate512::new(0xA0));
     block!(b, "txdma", txdma::TxDma512::default());

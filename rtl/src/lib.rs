@@ -34,3 +34,4 @@ pub mod sqfetch;
 pub mod translate;
 pub mod txdma;
 pub mod types;
+pub mod window;

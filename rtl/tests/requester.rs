@@ -32,6 +32,9 @@ fn traffic(b: &mut Bench, qps: &[usize], each: usize, ops: &[u8], max_len: u64, 
         if op > 5 {
             lens = vec![8];
         }
+        if op > 7 {
+            lens = vec![];
+        }
         let inline = op < 5 && b.w.rng.p(0.2);
         if inline {
             lens = vec![];
@@ -90,6 +93,53 @@ fn unreliable_connection() {
     b.finish(3_000);
     let s = b.w.statuses(2);
     assert_eq!(s[s.len() - 3..], [0, 2, 5]);
+}
+
+/// LOCAL_INV and BIND_MW between all else, on a lossy wire and over UC: each once, alone in its queue, in order. What is refused ends the QP.
+#[test]
+fn local_operations() {
+    for (seed, loss) in [(14, 0.0), (15, 0.05)] {
+        let mut b = Bench::new(seed);
+        b.w.loss = loss;
+        for i in [0, 6] {
+            b.w.up(i, 1 + i as u64 / 3, 0xFF_FFF0, |c| c.timeout = 1.into());
+        }
+        b.w.up(3, 2, 70, |c| c.qp_type = 1.into());
+        traffic(&mut b, &[0, 6], 40, &[0, 2, 3, 5, 6, 8, 9, 9], 1500, 20_000);
+        traffic(&mut b, &[3], 30, &[0, 3, 8, 9], 1500, 20_000);
+        all_good(&b, &[0, 3, 6]);
+        println!("{} operations", b.w.bound);
+        assert!(b.w.bound > 30);
+        for (i, op) in [(0, 8), (3, 9)] {
+            let n = b.w.statuses(i).len();
+            let lens = |op| if op > 7 { vec![] } else { vec![700] };
+            for (k, op) in [3, op, op, 3].into_iter().enumerate() {
+                let mut w = b.w.wqe(op, &lens(op));
+                w.key_xor = (k == 1) as u32;
+                b.w.post(i, w);
+            }
+            b.finish(20_000);
+            assert_eq!(b.w.statuses(i)[n..], [0, 6, 5, 5]);
+            assert_eq!(b.w.q[i].errs, [0]);
+        }
+    }
+    // a window is no memory of one's own
+    let mut b = Bench::new(16);
+    b.w.up(2, 1, 9, |_| {});
+    for m in &mut b.w.mr {
+        m.window = true;
+    }
+    let w = b.w.wqe(3, &[500]);
+    b.w.post(2, w);
+    b.finish(1000);
+    assert_eq!(b.w.statuses(2), [4]);
+    // not for UD
+    let mut b = Bench::new(17);
+    b.w.up(2, 5, 9, |c| c.qp_type = 2.into());
+    let w = b.w.wqe(8, &[]);
+    b.w.post(2, w);
+    b.finish(1000);
+    assert_eq!(b.w.statuses(2), [2]);
 }
 
 /// UD beside RC: one packet each, with its address vector and SGEs behind that.
@@ -623,7 +673,9 @@ fn differential() {
                 td_qp,
                 ua_ready,
                 sqfree_ready,
-                err_ready
+                err_ready,
+                win_done,
+                win_ok
             ),
         )
         .seed(seed)
@@ -632,12 +684,15 @@ fn differential() {
             if s.cycle > 20 && s.cycle % 40 == 0 && s.cycle < cycles * 3 / 4 {
                 for i in [0, 5] {
                     if w.room(i) >= 5 {
-                        let op = w.rng.below(8) as u8;
+                        let op = w.rng.below(10) as u8;
                         let mut lens: Vec<u32> = (0..w.rng.below(7))
                             .map(|_| w.rng.below(400) as u32)
                             .collect();
                         if op > 5 {
                             lens = vec![8];
+                        }
+                        if op > 7 {
+                            lens = vec![];
                         }
                         let mut x = w.wqe(op, &lens);
                         x.fence = w.rng.p(0.2);
@@ -654,8 +709,8 @@ fn differential() {
             done.set(w.q.iter().map(|q| q.cqes.len()).sum());
         })
         .run();
-        println!("{} completions", done.get());
-        assert!(done.get() > 40);
+        println!("{} completions, {} of windows", done.get(), w.bound);
+        assert!(done.get() > 40 && w.bound > 5);
     }
 }
 

@@ -33,7 +33,9 @@ fn run(name: &str, cycles: usize, f: impl FnMut(&mut Stim)) {
             ack_ready,
             rj_ready,
             rqfree_ready,
-            err_ready
+            err_ready,
+            inv_done,
+            inv_ok
         ),
     )
     .cycles(cycles)
@@ -66,12 +68,14 @@ fn tables(b: &mut Bench, rng: &mut Rng) {
         let len = 0x4000 + rng.below(0x1_0000);
         *m = Mr {
             valid: i != 0,
-            lw: i < 12,
+            lw: i < 8 || i == 10 || i == 11,
             rw: i % 2 == 0,
             rr: i % 2 == 1,
             ra: i % 4 == 1,
             variant: rng.below(256),
             pd: if i == 7 { 9 } else { 5 },
+            parent: [8, 9].contains(&i).then_some(i as u64 - 7),
+            qpn: None,
             va: if top {
                 u64::MAX - len + 1
             } else {
@@ -116,6 +120,15 @@ fn range(mrs: &[Mr], m: usize, len: u64, rng: &mut Rng) -> (u64, u64) {
         key ^= 1 << rng.below(32);
     }
     (va, key)
+}
+
+/// MR `m`, or mostly another one if it is a window of another QP.
+fn own(mrs: &[Mr], m: usize, qpn: u64, rng: &mut Rng) -> usize {
+    if mrs[m].qpn.is_some_and(|q| q != qpn) && rng.p(0.9) {
+        m - 4
+    } else {
+        m
+    }
 }
 
 fn post(q: &mut Qp, mrs: &[Mr], rng: &mut Rng) {
@@ -200,7 +213,7 @@ impl Peer {
         } else if kind == 3 {
             p.op = 12;
             p.dlen = left;
-            let m = 1 + 2 * rng.below(8) as usize;
+            let m = own(mrs, 1 + 2 * rng.below(8) as usize, p.qpn, rng);
             (p.va, p.rkey) = range(mrs, m, left, rng);
             n = left.div_ceil(mtu).max(1);
             self.left = None;
@@ -208,7 +221,10 @@ impl Peer {
             p.len = left.min(mtu);
             let last = left <= mtu;
             let base = if kind == 1 { 0 } else { 6 };
+            // the RC of it: some SENDs invalidate a window
+            let inv = kind == 1 && last && q.cfg.ty == 0 && rng.p(0.5);
             p.op = match (first, last, imm) {
+                (_, true, _) if inv => 0x16 + first as u8,
                 (true, false, _) => base,
                 (false, false, _) => base + 1,
                 (false, true, i) => base + 2 + i as u8,
@@ -221,6 +237,7 @@ impl Peer {
                 } else {
                     2 * (1 + rng.below(7)) as usize
                 };
+                let m = own(mrs, m, p.qpn, rng);
                 (p.va, p.rkey) = range(mrs, m, left, rng);
             }
             self.left = if last {
@@ -289,7 +306,11 @@ fn random(name: &str, seed: u64, cycles: usize, ready: f64, valid: f64) {
         b.ctl.q.push_back(order(ctl::START, i as u64, psn));
         peers.push(Peer::new(psn));
     }
-    let mut stats = [0usize; 5];
+    // windows of type 2, of one QP each and of another one now and then
+    for (m, q) in [(8, 1), (9, 2)] {
+        b.mrs[m].qpn = Some(b.qps[q].cfg.tag << LOG_QP | q as u64);
+    }
+    let mut stats = [0usize; 6];
     let mut slot = 0;
     run(name, cycles, |s| {
         if b.quiet() {
@@ -299,6 +320,7 @@ fn random(name: &str, seed: u64, cycles: usize, ready: f64, valid: f64) {
                 want.reads.len(),
                 want.frees.len(),
                 want.errs.len(),
+                want.invs.len(),
             ]) {
                 *t += n;
             }
@@ -388,7 +410,7 @@ fn random(name: &str, seed: u64, cycles: usize, ready: f64, valid: f64) {
         }
         b.step(s);
     });
-    println!("jobs, acks, reads, rqfrees, errors: {stats:?}");
+    println!("jobs, acks, reads, rqfrees, errors, windows: {stats:?}");
     assert!(stats.iter().all(|n| *n > 3), "{stats:?}");
 }
 
@@ -416,6 +438,7 @@ fn plain() -> Bench {
             pd: 5,
             va: 0x10_0000,
             len: 0x1_0000,
+            ..Default::default()
         };
     }
     b.mrs[6].pd = 6;

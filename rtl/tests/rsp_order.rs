@@ -87,6 +87,8 @@ impl<const Q: usize, const M: usize, const R: usize, const J: usize> Logic for T
         self.rsp.pl_ready.next = true;
         self.rsp.rqfree_ready.next = true;
         self.rsp.err_ready.next = true;
+        self.rsp.inv_done.next = false;
+        self.rsp.inv_ok.next = false;
         self.rsp.lvl_rdata.next = self.rd.lvl_rdata.val();
         self.rd.lvl_raddr.next = self.rsp.lvl_raddr.val();
         self.rd.rj_valid.next = self.rsp.rj_valid.val();

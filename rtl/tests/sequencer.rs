@@ -246,12 +246,12 @@ fn memory_regions() {
             c::remote_atomic,
             c::variant,
             c::pd,
-            c::pasid,
+            c::window,
             c::va,
             c::len,
         ];
         let r = |n: u64| access >> n & 1;
-        let want = [1, r(0), r(1), r(2), r(3), key & 0xFF, pd, 4, va, len];
+        let want = [1, r(0), r(1), r(2), r(3), key & 0xFF, pd, 0, va, len];
         assert_eq!(got.map(|f| f.get(&b.mrc[i])), want);
         use mr_map as m;
         let got = [m::page_shift, m::list, m::va_page, m::pasid].map(|f| f.get(&b.mrm[i]));
@@ -809,7 +809,7 @@ fn teardown() {
         assert_eq!(after.1[i], if gone { [0; 64] } else { before.1[i] });
     }
     for i in 0..MRS {
-        let gone = mr_check::pasid.get(&before.2[i]) == 1;
+        let gone = mr_map::pasid.get(&before.3[i]) == 1;
         assert_eq!(after.2[i], if gone { [0; 24] } else { before.2[i] });
         assert_eq!(after.3[i], if gone { [0; 16] } else { before.3[i] });
     }
@@ -923,6 +923,7 @@ fn loose(s: &mut Stim, due: &mut u32) {
         "rdr_ctl_ready",
         "sqf_ctl_ready",
         "rqf_ctl_ready",
+        "win_done",
     ] {
         s.set(x, 1u8);
     }

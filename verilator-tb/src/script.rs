@@ -103,11 +103,28 @@ pub struct Wr {
     pub compare: u64,
     /// UD: where to.
     pub ud: Option<UdDest>,
+    /// BIND_MW.
+    pub bind: Option<Bind>,
     /// Payload in the WQE itself, at most 32 bytes; no SGEs then.
     pub inline: Option<Vec<u8>>,
     /// (address, bytes, lkey)
     pub sges: Vec<(u64, u32, u32)>,
 }
+
+/// What a window shall be bound to.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct Bind {
+    /// Window, with the low byte that its key shall have.
+    pub key: u32,
+    pub lkey: u32,
+    pub va: u64,
+    pub len: u64,
+    /// As IBV_ACCESS_*.
+    pub access: u64,
+}
+
+/// IBV_ACCESS_MW_BIND.
+pub const MW_BIND: u64 = 16;
 
 /// Destination of a datagram.
 #[derive(Debug, Clone, Copy)]
@@ -130,6 +147,8 @@ pub struct Cqe {
     pub is_recv: bool,
     pub length: u32,
     pub imm: Option<u32>,
+    /// Key that was invalidated.
+    pub inv: Option<u32>,
     /// UD: the source QPN.
     pub grh: Option<u32>,
 }
@@ -334,12 +353,24 @@ impl Host {
         };
         self.begin(sim, o, key.unwrap_or(0), |c| {
             cmd::reg_mr::pd.put(c, pd as u64);
-            cmd::reg_mr::access.put(c, access);
+            cmd::reg_mr::access.put(c, access & 15);
+            cmd::reg_mr::mw_bind.put(c, (access & MW_BIND != 0) as u64);
             cmd::reg_mr::page_shift.put(c, 12);
             cmd::reg_mr::list.put(c, list);
             cmd::reg_mr::va.put(c, va);
             cmd::reg_mr::len.put(c, len);
         });
+    }
+
+    /// A memory window, not bound: its key.
+    pub fn alloc_mw(&mut self, sim: &mut Sim, pd: u32, type2: bool) -> u32 {
+        let r = self
+            .command(sim, cmd::op::ALLOC_MW, 0, |c| {
+                cmd::alloc_mw::pd.put(c, pd as u64);
+                cmd::alloc_mw::type2.put(c, type2 as u64);
+            })
+            .expect("ALLOC_MW");
+        cmd::response::id.get(&r) as u32
     }
 
     pub fn create_qp(
@@ -547,6 +578,16 @@ impl Host {
             a::sgid_index.put(u, d.sgid as u64);
             a::ip6.put(u, (d.sgid != 1) as u64);
         }
+        if let Some(d) = &wr.bind {
+            use wqe::bind as w;
+            w::key.put(&mut b, d.key as u64);
+            w::va.put(&mut b, d.va);
+            w::len.put(&mut b, d.len);
+            w::write.put(&mut b, d.access >> 1 & 1);
+            w::read.put(&mut b, d.access >> 2 & 1);
+            w::atomic.put(&mut b, d.access >> 3 & 1);
+            w::lkey.put(&mut b, d.lkey as u64);
+        }
         if wr.op == wqe::op::CMP_SWAP || wr.op == wqe::op::FETCH_ADD {
             f::sge1_va.put(&mut b, wr.swap);
             f::sge1_len.put(&mut b, wr.compare & 0xFFFF_FFFF);
@@ -629,6 +670,7 @@ impl Host {
             is_recv: f::is_recv.get(&b) == 1,
             length: f::length.get(&b) as u32,
             imm: (f::with_imm.get(&b) == 1).then(|| f::imm.get(&b) as u32),
+            inv: (f::with_inv.get(&b) == 1).then(|| (f::imm.get(&b) as u32).swap_bytes()),
             grh: (f::grh.get(&b) == 1).then(|| f::src_qp.get(&b) as u32),
         })
     }

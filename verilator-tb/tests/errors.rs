@@ -206,7 +206,7 @@ fn remote_access_refused() {
     cover::finish("errors", &mut p);
 }
 
-/// What the QP, not the MR, refuses: rights of the QP, and operations that the card does not execute.
+/// What the QP, not the MR, refuses: rights of the QP.
 #[test]
 fn invalid_requests_refused() {
     let (mut p, log) = pair(0, LEN, &fast());
@@ -236,20 +236,6 @@ fn invalid_requests_refused() {
         assert_eq!((p.state(0, q), p.state(1, q)), (ERR, ERR), "{what}");
         assert_eq!(event(&mut p, 1), (4, p.ends[1].qps[q].qpn), "{what}");
     }
-    let q = p.add(&fast(), 4, 4);
-    let inv = Wr {
-        op: op::SEND_INV,
-        ..p.send(0, 0, 8, Some(1))
-    };
-    refused(
-        &mut p,
-        &log,
-        q,
-        &inv,
-        REM_INV_REQ,
-        NakCode::InvalidRequest,
-        "SEND with invalidate",
-    );
     cover::finish("errors", &mut p);
 }
 
@@ -319,7 +305,7 @@ fn local_faults() {
             LOC_PROT,
         ),
         (
-            "operation that the card does not have",
+            "BIND_MW with an SGE",
             op::BIND_MW,
             s(buf, 8, key),
             LOC_QP_OP,

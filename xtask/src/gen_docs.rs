@@ -14,7 +14,11 @@ const SECTIONS: &[(&str, &str, &[&str])] = &[
         "64-bit little-endian writes to a doorbell page.\n",
         &["db_queue", "db_cq", "db_eq"],
     ),
-    ("Work queue entries", "", &["sq", "sge_unit", "ud_av", "rq"]),
+    (
+        "Work queue entries",
+        "",
+        &["sq", "bind", "sge_unit", "ud_av", "rq"],
+    ),
     (
         "Completion and event queue entries",
         "The card writes an entry after the payload that it announces.\n",
@@ -29,6 +33,7 @@ const SECTIONS: &[(&str, &str, &[&str])] = &[
             "create_eq",
             "create_cq",
             "reg_mr",
+            "alloc_mw",
             "create_qp",
             "modify_qp",
             "query_qp_resp",
@@ -37,7 +42,7 @@ const SECTIONS: &[(&str, &str, &[&str])] = &[
     ),
     (
         "Tables of the card",
-        "Written by the command sequencer only.\n",
+        "Written by the command sequencer, `mr_check` also by the window unit.\n",
         &["qp_cfg", "av", "mr_check", "mr_map", "cq"],
     ),
 ];

@@ -218,7 +218,52 @@ pub struct IbvSendWr {
     pub bind_or_tso: [u64; 6],
 }
 
+#[repr(C)]
+pub struct IbvMw {
+    pub context: *mut IbvContext,
+    pub pd: *mut IbvPd,
+    pub rkey: u32,
+    pub handle: u32,
+    pub kind: c_int,
+}
+
+#[repr(C)]
+#[derive(Clone, Copy)]
+pub struct IbvMwBindInfo {
+    pub mr: *mut IbvMr,
+    pub addr: u64,
+    pub length: u64,
+    pub access: c_uint,
+}
+
+#[repr(C)]
+pub struct IbvMwBind {
+    pub wr_id: u64,
+    pub send_flags: c_uint,
+    pub info: IbvMwBindInfo,
+}
+
+const _: () = {
+    assert!(size_of::<IbvMw>() == 32 && size_of::<IbvMwBindInfo>() == 32);
+    assert!(size_of::<IbvMwBind>() == 48)
+};
+
 impl IbvSendWr {
+    /// `bind_mw`: the window, its new rkey, what it is bound to.
+    pub fn bind(&self) -> (*mut IbvMw, u32, IbvMwBindInfo) {
+        let [mw, rkey, mr, addr, length, access] = self.bind_or_tso;
+        let info = IbvMwBindInfo {
+            mr: mr as usize as *mut IbvMr,
+            addr,
+            length,
+            access: access as c_uint,
+        };
+        (mw as usize as *mut IbvMw, rkey as u32, info)
+    }
+    pub fn set_bind(&mut self, mw: *mut IbvMw, rkey: u32, i: &IbvMwBindInfo) {
+        let (mw, mr) = (mw as usize as u64, i.mr as usize as u64);
+        self.bind_or_tso = [mw, rkey as u64, mr, i.addr, i.length, i.access as u64];
+    }
     pub fn remote_addr(&self) -> u64 {
         self.wr[0]
     }
@@ -433,6 +478,8 @@ pub mod access {
     pub const REMOTE_WRITE: u32 = 2;
     pub const REMOTE_READ: u32 = 4;
     pub const REMOTE_ATOMIC: u32 = 8;
+    pub const MW_BIND: u32 = 16;
+    pub const ZERO_BASED: u32 = 32;
     pub const HUGETLB: u32 = 1 << 7;
     /// FLUSH_GLOBAL and FLUSH_PERSISTENT. As rights of a QP they grant nothing: no FLUSH is ever executed.
     pub const FLUSH: u32 = 3 << 8;
@@ -488,6 +535,14 @@ pub mod wr_op {
     pub const READ: i32 = 4;
     pub const CMP_SWAP: i32 = 5;
     pub const FETCH_ADD: i32 = 6;
+    pub const LOCAL_INV: i32 = 7;
+    pub const BIND_MW: i32 = 8;
+    pub const SEND_INV: i32 = 9;
+}
+/// `enum ibv_mw_type`.
+pub mod mw_type {
+    pub const TYPE_1: i32 = 1;
+    pub const TYPE_2: i32 = 2;
 }
 pub mod wc_op {
     pub const SEND: i32 = 0;

@@ -29,6 +29,8 @@ pub struct Caps {
     pub max_rd: u32,
     /// Compare and swap, fetch and add.
     pub atomics: bool,
+    /// Memory windows, invalidation.
+    pub windows: bool,
     /// Inline data in the WQE, WQEs in the doorbell.
     pub direct: bool,
 }
@@ -112,6 +114,7 @@ impl Ctx {
                 max_sge: 0,
                 max_rd: 0,
                 atomics: false,
+                windows: false,
                 direct: false,
             },
             guid: id.guid,
@@ -190,6 +193,7 @@ impl Ctx {
             max_sge: read(admin::MAX_SGE)?,
             max_rd: read(admin::MAX_RD)?,
             atomics: features & admin::FEATURE_ATOMICS != 0,
+            windows: features & admin::FEATURE_WINDOWS != 0,
             direct: features & admin::FEATURE_DIRECT != 0,
         };
         Ok(())

@@ -1,7 +1,7 @@
 //! Every verbs operation: done on the card, left to libibverbs, or answered with EOPNOTSUPP and why. `docs/verbs.md` has the same table, and
 //! a test keeps the two equal.
 use crate::layout::Table;
-use crate::verbs::{ah, cq, cq_ex, device, event, mr, pd, post, qp, qp_ex, ring};
+use crate::verbs::{ah, cq, cq_ex, device, event, mr, mw, pd, post, qp, qp_ex, ring};
 
 pub enum Support {
     /// The function's address.
@@ -26,7 +26,7 @@ ops! {
     alloc_buf: own "host memory";
     alloc_dm: no "no device memory";
     alloc_dmah: no "no DMA handles: the card sends no processing hints";
-    alloc_mw: no "no memory windows";
+    alloc_mw: card (mw::alloc_mw);
     alloc_null_mr: no "no null region";
     alloc_parent_domain: card (pd::alloc_parent_domain);
     alloc_pd: card (pd::alloc_pd);
@@ -34,7 +34,7 @@ ops! {
     async_event: card (event::async_event);
     attach_counters_point_flow: no "no flow counters";
     attach_mcast: no "no multicast";
-    bind_mw: no "no memory windows";
+    bind_mw: card (mw::bind_mw);
     close_xrcd: no "no XRC";
     cq_event: card (event::cq_event);
     create_ah: card (ah::create_ah);
@@ -51,7 +51,7 @@ ops! {
     create_srq_ex: no "no shared receive queues";
     create_wq: no "no receive-side scaling";
     dealloc_dmah: no "no DMA handles";
-    dealloc_mw: no "no memory windows";
+    dealloc_mw: card (mw::dealloc_mw);
     dealloc_pd: card (pd::dealloc_pd);
     dealloc_td: card (pd::dealloc_td);
     dereg_mr: card (mr::dereg_mr);

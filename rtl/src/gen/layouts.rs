@@ -24,7 +24,7 @@ packed_struct! {
         /// 64-byte units of this WQE, 1..=5.
         pub units: Bits<3>,
         pub rsv2: Bits<5>,
-        /// Immediate data (wire byte order, untouched) or rkey to invalidate.
+        /// Immediate data, SEND_INV: rkey to invalidate (both in wire byte order, untouched); LOCAL_INV: rkey to invalidate.
         pub imm: Bits<32>,
         /// Message bytes, the sum of the SGE lengths, 0..=2^31.
         pub length: Bits<32>,
@@ -120,6 +120,34 @@ packed_struct! {
 }
 
 packed_struct! {
+    /// BIND_MW: one unit, with `signaled`, `fence`, `units`, `index` and `qpn` as in [`sq`]; `num_sge` and `length` are 0.
+    /// Begins when all earlier work of the queue is complete, as LOCAL_INV does.
+    /// 512 bits.
+    pub struct Bind {
+        pub rsv0: Bits<32>,
+        /// Window: its index, and as lowest byte the one that its key shall have.
+        pub key: Bits<32>,
+        pub rsv1: Bits<64>,
+        /// First virtual address.
+        pub va: Bits<64>,
+        pub rsv2: Bits<64>,
+        /// Bytes; 0: the window is not bound any more, and nothing below is looked at.
+        pub len: Bits<48>,
+        pub rsv3: Bits<17>,
+        /// Remote write allowed (only to an MR with local write).
+        pub write: bool,
+        /// Remote read allowed.
+        pub read: bool,
+        /// Remote atomics allowed (only to an MR with local write).
+        pub atomic: bool,
+        pub rsv4: Bits<28>,
+        /// The MR.
+        pub lkey: Bits<32>,
+        pub rsv5: Bits<128>,
+    }
+}
+
+packed_struct! {
     /// A receive WQE of four SGEs; unused SGEs are zero. Longer lists use a stride of 2 or 4 units.
     /// 512 bits.
     pub struct Rq {
@@ -175,7 +203,7 @@ packed_struct! {
         pub rsv0: Bits<3>,
         /// Bytes received or read.
         pub length: Bits<32>,
-        /// Immediate data (wire byte order) or rkey.
+        /// Immediate data or rkey, both in wire byte order.
         pub imm: Bits<32>,
         /// Source QPN (UD).
         pub src_qp: Bits<24>,
@@ -314,10 +342,10 @@ packed_struct! {
 }
 
 packed_struct! {
-    /// MR entry, access-check part.
+    /// MR entry, access-check part. A memory window is an entry, too; its translation is that of its MR, `parent`.
     /// 192 bits.
     pub struct MrCheck {
-        /// Registered.
+        /// Registered; window: bound.
         pub valid: bool,
         /// Local write allowed.
         pub local_write: bool,
@@ -327,19 +355,26 @@ packed_struct! {
         pub remote_read: bool,
         /// Remote atomics allowed.
         pub remote_atomic: bool,
-        pub rsv0: Bits<3>,
+        /// Windows may be bound to it.
+        pub mw_bind: bool,
+        /// A memory window.
+        pub window: bool,
+        /// Window of type 2: only its QP has access.
+        pub type2: bool,
         /// Low byte of the key.
         pub variant: Bits<8>,
         /// Protection domain.
         pub pd: Bits<12>,
-        pub rsv1: Bits<4>,
-        /// Owner.
-        pub pasid: Bits<12>,
-        pub rsv2: Bits<20>,
+        pub rsv0: Bits<4>,
+        /// Window of type 2: the QP that bound it.
+        pub qpn: Bits<24>,
+        pub rsv1: Bits<8>,
         /// First virtual address.
         pub va: Bits<64>,
         /// Bytes.
-        pub len: Bits<64>,
+        pub len: Bits<48>,
+        /// Window: index of its MR.
+        pub parent: Bits<16>,
     }
 }
 
@@ -496,7 +531,9 @@ packed_struct! {
         pub access: Bits<4>,
         /// log2 of the page size, 12..=30.
         pub page_shift: Bits<6>,
-        pub rsv1: Bits<10>,
+        /// Windows may be bound.
+        pub mw_bind: bool,
+        pub rsv1: Bits<9>,
         /// Bus address of the page list.
         pub list: Bits<64>,
         /// First virtual address.
@@ -504,6 +541,19 @@ packed_struct! {
         /// Bytes, 1..=2^40.
         pub len: Bits<64>,
         pub rsv2: Bits<704>,
+    }
+}
+
+packed_struct! {
+    /// ALLOC_MW.
+    /// 1024 bits.
+    pub struct AllocMw {
+        pub rsv0: Bits<96>,
+        /// Protection domain.
+        pub pd: Bits<12>,
+        /// Type 2 (else type 1).
+        pub type2: bool,
+        pub rsv1: Bits<915>,
     }
 }
 

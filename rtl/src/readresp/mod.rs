@@ -133,6 +133,7 @@ pub struct ReadResp<const LOG_QP: usize, const LOG_MR: usize, const LOG_JOBS: us
     at_qp: DFF<Bits<12>>,
     at_void: DFF<bool>,
     at_r: DFF<RingJob>,
+    at_mr: DFF<Bits<16>>,
     at_v: DFF<bool>,
     orig: DFF<Bits<64>>,
     // search: places left, place, one is being read
@@ -140,6 +141,7 @@ pub struct ReadResp<const LOG_QP: usize, const LOG_MR: usize, const LOG_JOBS: us
     f_at: DFF<Bits<4>>,
     f_go: DFF<bool>,
     k_one: Constant<Bits<5>>,
+    k_log: Constant<Bits<5>>,
     pass: Signal<Local, bool>,
     gate: MrGate<LOG_MR>,
     cfg: Signal<Local, QpCfg>,
@@ -183,7 +185,7 @@ pub struct ReadResp<const LOG_QP: usize, const LOG_MR: usize, const LOG_JOBS: us
     live_n: Signal<Local, bool>,
     full16: Signal<Local, bool>,
     n_res: Signal<Local, Bits<5>>,
-    akey: Signal<Local, Bits<32>>,
+    tag: Signal<Local, Bits<16>>,
     newest: Signal<Local, Bits<4>>,
     respond: Signal<Local, bool>,
     more: Signal<Local, bool>,
@@ -194,9 +196,10 @@ crate::block_default! { ReadResp<LOG_QP, LOG_MR, LOG_JOBS> {
     mrc_rdata, busy_raddr, busy_rdata, lvl_raddr, lvl_rdata, tx_valid, tx_data, tx_ready, err_valid, err_data, err_ready, idle, at_valid, at_data, at_ready, ad_valid, ad_data, ad_ready, jobs, results, ring, ring_l,
     left, rr, errs, state, qp, j, n, rest, last, live, drop_err, popped, tx, tx_v, d_busy, d, flt_v, flt_qp, cfg, st, mtu, mtu_b,
     mr, rg, rw, rwe, rb, rl, level, full, r, jr, jw, jwe, slot, jaddr, key, zero, taken_n, cut, t, addr, c, e, dd, d_addr, lt, pass, gate, at_on, at_qp, at_void, at_r, at_v, orig, f_left, f_at, f_go, atomic, aj, ad, rs, rs_w, rs_at, rs_addr, rs_we,
-    clear, newest, respond, more, live_n, akey, full16, n_res;
+    clear, newest, respond, more, live_n, at_mr, tag, full16, n_res;
     assert LOG_JOBS == LOG_QP + 4 && LOG_QP <= 12 && LOG_MR <= 16;
     k_one: Constant::new(1.into()),
+    k_log: Constant::new((LOG_QP as u64).into()),
 } }
 
 impl<const LOG_QP: usize, const LOG_MR: usize, const LOG_JOBS: usize> Logic
@@ -206,7 +209,7 @@ impl<const LOG_QP: usize, const LOG_MR: usize, const LOG_JOBS: usize> Logic
     fn update(&mut self) {
         dff_setup!(self, clock, state, qp, j, n, rest, last, live);
         dff_setup!(self, clock, drop_err, popped, tx, tx_v, d_busy, d, flt_v, flt_qp);
-        dff_setup!(self, clock, at_on, at_qp, at_void, at_r, at_v, orig, f_left, f_at, f_go);
+        dff_setup!(self, clock, at_on, at_qp, at_void, at_r, at_mr, at_v, orig, f_left, f_at, f_go);
         clock!(self, clock, jobs, results, ring, ring_l, left, rr, errs, gate);
         self.rr.rst.next = self.rst.val();
         self.errs.rst.next = self.rst.val();
@@ -275,6 +278,9 @@ impl<const LOG_QP: usize, const LOG_MR: usize, const LOG_JOBS: usize> Logic
             self.gate.right.next = self.mr.val().remote_atomic;
         }
         self.gate.pd.next = self.cfg.val().pd;
+        self.tag.next = self.cfg.val().tag;
+        self.gate.qpn.next = (bit_cast::<24, 16>(self.tag.val()) << self.k_log.val())
+            | bit_cast::<24, 12>(self.qp.q.val());
         self.gate.key.next = self.j.q.val().rkey;
         self.gate.va.next = self.j.q.val().va;
         self.gate.len.next = self.j.q.val().len;
@@ -311,8 +317,7 @@ impl<const LOG_QP: usize, const LOG_MR: usize, const LOG_JOBS: usize> Logic
         self.t.next.resp = true;
         self.t.next.resp_end = self.last.q.val();
         self.t.next.stamp = self.j.q.val().stamp;
-        self.key.next = self.j.q.val().rkey;
-        self.t.next.seg_mr = self.key.val().get_bits::<16>(8);
+        self.t.next.seg_mr = self.gate.at.val();
         self.t.next.seg_va = self.j.q.val().va;
         self.t.next.seg_len = self.n.q.val();
         if self.atomic.val() {
@@ -322,8 +327,7 @@ impl<const LOG_QP: usize, const LOG_MR: usize, const LOG_JOBS: usize> Logic
             self.t.next.resp_end = true;
             self.t.next.va = self.orig.q.val();
         }
-        self.akey.next = self.at_r.q.val().rkey;
-        self.aj.next.mr = self.akey.val().get_bits::<16>(8);
+        self.aj.next.mr = self.at_mr.q.val();
         self.aj.next.va = self.at_r.q.val().va;
         self.aj.next.add = self.at_r.q.val().op == 2;
         self.aj.next.swap = self.at_r.q.val().swap;
@@ -432,6 +436,7 @@ impl<const LOG_QP: usize, const LOG_MR: usize, const LOG_JOBS: usize> Logic
                         self.at_void.d.next = false;
                         self.at_qp.d.next = self.qp.q.val();
                         self.at_r.d.next = self.j.q.val();
+                        self.at_mr.d.next = self.gate.at.val();
                         self.at_v.d.next = true;
                     }
                 } else if !self.tx_v.q.val() | self.tx_ready.val() {

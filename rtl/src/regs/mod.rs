@@ -114,7 +114,10 @@ impl<
             (a::BUS_BITS, W as u32),
             (a::MAX_SGE, MAX_SGE),
             (a::MAX_RD, RD as u32),
-            (a::FEATURES, a::FEATURE_ATOMICS | a::FEATURE_DIRECT),
+            (
+                a::FEATURES,
+                a::FEATURE_ATOMICS | a::FEATURE_WINDOWS | a::FEATURE_DIRECT,
+            ),
             (a::MAX_PASID, (1 << LP) - 1),
             (a::CLOCK_10KHZ, (KHZ as u32 + 5) / 10),
         ] {

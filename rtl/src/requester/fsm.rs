@@ -7,9 +7,9 @@ impl<const LOG_QP: usize, const LOG_SQ: usize, const LOG_MR: usize> Logic
 {
     #[hdl_gen]
     fn update(&mut self) {
-        dff_setup!(self, clock, st, walk, ev, qp, was_rx, c, g, av, stp, r, wi, h, s, k2);
+        dff_setup!(self, clock, st, walk, ev, qp, was_rx, c, g, av, stp, r, wi, h, s, k2, k3);
         dff_setup!(self, clock, skip, rem, nleft, plen, left, last, first, fs, zl, all, mode);
-        dff_setup!(self, clock, sh, mtub, opn, ur, oa, ob, avd, step, wbad, lbad, up, rz);
+        dff_setup!(self, clock, sh, mtub, opn, alone, ur, oa, ob, avd, step, wbad, lbad, up, rz);
         dff_setup!(self, clock, swap, cmpl, cmph, ib);
         dff_setup!(self, clock, room, segva, off, lim, fl, ok, badr, kend, sum, sumok, seglen);
         dff_setup!(self, clock, segall, lstat, rd, acnt, act, re, need_free, prog, rw, setr, shut);
@@ -113,6 +113,7 @@ impl<const LOG_QP: usize, const LOG_SQ: usize, const LOG_MR: usize> Logic
         self.toff.next = self.x.val().tx_off;
         self.started.next = self.toff.val().any() | self.ob.q.val().any();
         self.more.next = self.x.val().wqe_next != self.av.q.val();
+        self.alone.d.next = self.x.val().wqe_next == self.x.val().una;
         self.rts.next = self.gg.val().state == 3;
         self.sqd.next = self.gg.val().state == 4;
 
@@ -154,13 +155,15 @@ impl<const LOG_QP: usize, const LOG_SQ: usize, const LOG_MR: usize> Logic
         if self.ud.val() {
             self.badty.next = self.hw.val().opcode >= 2;
         } else if self.gg.val().qp_type == 1 {
-            self.badty.next = (self.hw.val().opcode == 2) | (self.hw.val().opcode >= 5);
+            self.badty.next = (self.hw.val().opcode == 2)
+                | ((self.hw.val().opcode >= 5) & (self.hw.val().opcode < 8));
         }
         self.watom.next = (self.hw.val().opcode == 6) | (self.hw.val().opcode == 7);
+        self.wlocal.next = (self.hw.val().opcode == 8) | (self.hw.val().opcode == 9);
         self.winl.next = self.hw.val().inline;
-        self.badin.next =
-            self.winl.val() & ((self.hw.val().opcode > 4) | (self.hw.val().num_sge != 0));
-        self.badop.next = ((((self.hw.val().opcode > 7) | self.badin.val())
+        self.badin.next = (self.winl.val() & (self.hw.val().opcode > 4))
+            | ((self.winl.val() | self.wlocal.val()) & (self.hw.val().num_sge != 0));
+        self.badop.next = ((((self.hw.val().opcode > 9) | self.badin.val())
             | (self.watom.val() & (self.hw.val().num_sge != 1)))
             | (!self.idxok.val() | !self.unok.val()))
             | (self.badty.val()
@@ -184,13 +187,13 @@ impl<const LOG_QP: usize, const LOG_SQ: usize, const LOG_MR: usize> Logic
         self.enough.next = self.avd.q.val() >= bit_cast::<16, 3>(self.step.q.val());
         self.isatom.next = (self.hh.val().opcode == 6) | (self.hh.val().opcode == 7);
         self.isread.next = (self.hh.val().opcode == 5) | self.isatom.val();
+        self.islocal.next = (self.hh.val().opcode == 8) | (self.hh.val().opcode == 9);
         self.multi.next = self.hh.val().num_sge >= 2;
 
         // the SGE at hand and the next one
         self.k1.next = self.k2.q.val() - 1;
-        self.k3.next = self.k2.q.val() + 1;
         self.kend_n.next = self.k1.val() == self.hh.val().num_sge;
-        self.unit0.next = self.k3.val().get_bits::<3>(2);
+        self.unit0.next = self.k3.q.val().get_bits::<3>(2);
         self.unit.next = self.unit0.val();
         // behind the address vector
         if self.ud.val() {
@@ -202,7 +205,7 @@ impl<const LOG_QP: usize, const LOG_SQ: usize, const LOG_MR: usize> Logic
                 _ => self.unit.next = 5.into(),
             }
         }
-        self.pos.next = self.k3.val().get_bits::<2>(0);
+        self.pos.next = self.k3.q.val().get_bits::<2>(0);
         self.sidx.next = self.wi.q.val() + bit_cast::<16, 3>(self.unit.val());
         match self.pos.val().index() {
             0 => {
@@ -547,6 +550,7 @@ impl<const LOG_QP: usize, const LOG_SQ: usize, const LOG_MR: usize> Logic
                 self.s.d.next = self.nx.val();
                 self.mkey.next = self.nx.val().key;
                 self.k2.d.next = 2.into();
+                self.k3.d.next = 3.into();
                 self.wbad.d.next = self.badop.val();
                 self.lbad.d.next = self.badlen.val();
                 self.step.d.next = 1.into();
@@ -603,7 +607,7 @@ impl<const LOG_QP: usize, const LOG_SQ: usize, const LOG_MR: usize> Logic
                 } else if self.lbad.q.val() {
                     self.lstat.d.next = 1.into();
                     self.st.d.next = St::Lerr;
-                } else if !self.enough.val()
+                } else if (!self.enough.val() | (self.islocal.val() & !self.alone.q.val()))
                     | (self.isread.val() & (self.x.val().rd_out >= self.gg.val().max_rd))
                 {
                     self.st.d.next = St::Idle;
@@ -629,6 +633,8 @@ impl<const LOG_QP: usize, const LOG_SQ: usize, const LOG_MR: usize> Logic
                             self.st.d.next = St::TxPrep;
                         }
                     }
+                } else if self.islocal.val() {
+                    self.st.d.next = St::Win;
                 } else if (self.multi.val() & self.first.q.val())
                     | (self.isread.val() & !self.zl.q.val())
                 {
@@ -845,9 +851,20 @@ impl<const LOG_QP: usize, const LOG_SQ: usize, const LOG_MR: usize> Logic
                     }
                 }
             }
+            St::Win => {
+                self.lstat.d.next = 6.into();
+                if self.win_done.val() {
+                    self.st.d.next = St::Lerr;
+                    if self.win_ok.val() {
+                        self.n.next.wqe_next = self.next2.val();
+                        self.st.d.next = St::RdC;
+                    }
+                }
+            }
             St::Rst => {
                 self.sidx.next = self.wi.q.val();
                 self.k2.d.next = 1.into();
+                self.k3.d.next = 2.into();
                 self.skip.d.next = self.toff.val();
                 self.left.d.next = self.plen.q.val();
                 self.st.d.next = St::Nxt;
@@ -855,7 +872,8 @@ impl<const LOG_QP: usize, const LOG_SQ: usize, const LOG_MR: usize> Logic
             St::Nxt => {
                 self.s.d.next = self.nx.val();
                 self.mkey.next = self.nx.val().key;
-                self.k2.d.next = self.k3.val();
+                self.k2.d.next = self.k3.q.val();
+                self.k3.d.next = self.k3.q.val() + 1;
                 self.st.d.next = St::Walk;
             }
             St::Lerr => {
@@ -1180,8 +1198,8 @@ impl<const LOG_QP: usize, const LOG_SQ: usize, const LOG_MR: usize> Logic
             self.segva.d.next = self.ss.val().va + bit_cast::<64, 32>(self.skip.q.val());
             self.off.d.next = self.ss.val().va - self.mr.val().va;
             self.lim.d.next =
-                bit_cast::<65, 64>(self.mr.val().len) - bit_cast::<65, 32>(self.ss.val().len);
-            self.fl.d.next = ((self.mr.val().valid
+                bit_cast::<65, 48>(self.mr.val().len) - bit_cast::<65, 32>(self.ss.val().len);
+            self.fl.d.next = (((self.mr.val().valid & !self.mr.val().window)
                 & (self.mr.val().local_write | !self.isread.val()))
                 & (self.mr.val().variant == self.key.val().get_bits::<8>(0)))
                 & ((self.mr.val().pd == self.gg.val().pd)
@@ -1283,6 +1301,20 @@ impl<const LOG_QP: usize, const LOG_SQ: usize, const LOG_MR: usize> Logic
         self.pl_data.next = self.pl_d.q.val();
         self.sqfree_valid.next = self.sq_v.q.val();
         self.sqfree_data.next = self.sq_d.q.val();
+        self.sslen.next = self.ss.val().len;
+        self.ssva.next = self.ss.val().va;
+        self.wj.next.binds = self.hh.val().opcode == 9;
+        self.wj.next.key = self.hh.val().imm;
+        self.wj.next.qpn = self.qpn.val();
+        self.wj.next.pd = self.gg.val().pd;
+        self.wj.next.lkey = self.ss.val().key;
+        self.wj.next.va = self.hh.val().remote_va;
+        self.wj.next.len = self.ssva.val().get_bits::<48>(0);
+        self.wj.next.write = self.sslen.val().get_bit(1);
+        self.wj.next.read = self.sslen.val().get_bit(2);
+        self.wj.next.atomic = self.sslen.val().get_bit(3);
+        self.win_valid.next = self.st.q.val() == St::Win;
+        self.win_data.next = self.wj.val();
         self.err_valid.next = self.er_v.q.val();
         self.err_data.next = self.er_d.q.val();
         self.ctl_psn.next = self.x.val().psn_max;

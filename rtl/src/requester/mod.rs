@@ -21,6 +21,7 @@
 //! | Walk | skips SGEs before the payload position; MR offset and slack | Chk, Nxt, Lerr, Fail |
 //! | Chk | bounds, piece length, response opcode and length | Emit |
 //! | Emit | send: `tx` piece; receive: `pl` piece | Idle, Nxt, Rst, Lerr; Fin, RdC, Nxt, Fail |
+//! | Win | LOCAL_INV, BIND_MW: the window unit carries it out | RdC; Lerr |
 //! | Nxt | next SGE | Walk |
 //! | Rst | back to SGE 0: all pieces are checked, now send them | Nxt |
 //! | Lerr | local error at `wqe_next`: wait until it is the oldest | Fail, Idle |
@@ -28,7 +29,7 @@
 //! | Comp | completes the WQE at `una` if acknowledged as a whole | Hdr (next WQE), Act, Gap, Fin |
 //! | Act | what the response asks for: nothing, RNR wait, rewind, error, READ data | Fin, Fail, Walk, Chk |
 //! | Gap | acknowledged beyond a READ with data missing (implied NAK): rewind, once | Fin, Fail |
-//! | RdC | completes a READ | Fin |
+//! | RdC | completes a READ, LOCAL_INV or BIND_MW, or what is not acknowledged | Fin |
 //! | Fin | position after a rewind, timer, `sqfree`, context back, QP scheduled again | Idle |
 //! | Drop | frees the slot | Idle |
 //! | Fail | error CQE for the WQE at `una`, `err` | Idle |
@@ -48,13 +49,15 @@
 //! * UD: SEND and SEND_IMM of one packet, at most 14 SGEs; the address vector is unit 1 of the WQE.
 //! * UC: SEND and WRITE only, UD too: nothing is outstanding (`psn_una` goes along), no timer; a WQE completes when the egress reports its last packet on
 //!   `td`, which goes before everything but `ctl`. So at most the packets between here and the egress are in its queue of 128.
+//! * LOCAL_INV and BIND_MW (RC, UC) take no PSN. They begin when they are the oldest WQE, so all before are complete (READ data is in host memory with `fence`),
+//!   and nothing behind them begins before they are done: a rewind never meets one that was carried out. What the window unit refuses is MW_BIND_ERR.
 //! * Opcodes: SEND, SEND_IMM, SEND_INV, WRITE, WRITE_IMM, READ, CMP_SWAP, FETCH_ADD (one SGE of 8 bytes; an atomic goes the way of a READ of one
 //!   packet, its data comes in the header of the ATOMIC ACK). Inline data (SEND, WRITE: up to 32 bytes of unit 0 behind byte 32, no SGE) goes
 //!   along in the `TxCmd`. Other opcodes end with LOC_QP_OP.
 //!
 //! # Cycles
 //! Send: 6 per packet with one SGE, same QP back to back; 2 more per SGE skipped, 4 per further piece (8 while checking and sending it). READ response: 7 per packet with one
-//! piece, 1 more for the last. ACK: 7, 4 more per further WQE completed. A visit without work: 3.
+//! piece, 1 more for the last. ACK: 7, 4 more per further WQE completed. LOCAL_INV, BIND_MW: about 20, in which no other QP is served. A visit without work: 3.
 
 mod consts;
 mod fence;
@@ -71,12 +74,23 @@ use crate::layouts::{MrCheck, QpCfg, SgeUnit};
 use crate::packed_struct;
 use crate::prims::{Fifo, SdpRam};
 use crate::types::{PlJob, QpCtl, QpErr, QpIdx, RxPkt, TxCmd};
+use crate::window::WinJob;
 use rust_hdl::prelude::*;
 
 // A kernel takes literals only (a constant signal costs a level here): the 32 of the inline check and its 256 bits are these.
 const _: () = {
     use metaroce_hdl_spec::wqe::{INLINE_AT, MAX_INLINE};
     assert!(MAX_INLINE == 32 && INLINE_AT * 8 == 256)
+};
+// The fields of a BIND_MW are taken from where those of other WQEs stand.
+const _: () = {
+    use metaroce_hdl_spec::wqe::{bind as b, sq};
+    assert!(
+        b::key.lo == sq::imm.lo && b::va.lo == sq::remote_va.lo && b::lkey.lo == sq::sge0_key.lo
+    );
+    assert!(b::len.lo == sq::sge0_va.lo && b::len.width == 48);
+    let at = sq::sge0_len.lo;
+    assert!(b::write.lo == at + 1 && b::read.lo == at + 2 && b::atomic.lo == at + 3)
 };
 
 packed_struct! {
@@ -182,6 +196,7 @@ pub enum St {
     Flush,
     Tmr,
     Ctl,
+    Win,
 }
 
 /// See the module. `LOG_QP`, `LOG_SQ` (WQE slots per QP), `LOG_MR`: log2 of the tables. QPN = `tag << LOG_QP | index`.
@@ -240,6 +255,11 @@ pub struct Requester<const LOG_QP: usize, const LOG_SQ: usize, const LOG_MR: usi
     pub err_valid: Signal<Out, bool>,
     pub err_data: Signal<Out, QpErr>,
     pub err_ready: Signal<In, bool>,
+    /// To the window unit: held until `win_done`.
+    pub win_valid: Signal<Out, bool>,
+    pub win_data: Signal<Out, WinJob>,
+    pub win_done: Signal<In, bool>,
+    pub win_ok: Signal<In, bool>,
     pub deadline: Signal<Out, Bits<48>>,
     pub deadline_valid: Signal<Out, bool>,
     pub idle: Signal<Out, bool>,
@@ -274,11 +294,12 @@ pub struct Requester<const LOG_QP: usize, const LOG_SQ: usize, const LOG_MR: usi
     av: DFF<Bits<16>>,
     stp: DFF<Bits<48>>,
     r: DFF<RxLite>,
-    // WQE at hand, its unit index, the SGE at hand and its place (SGE number + 2)
+    // WQE at hand, its unit index, the SGE at hand and its place (SGE number + 2), and that of the next one
     wi: DFF<Bits<16>>,
     h: DFF<WqeHead>,
     s: DFF<Sge>,
     k2: DFF<Bits<5>>,
+    k3: DFF<Bits<5>>,
     // packet at hand
     skip: DFF<Bits<32>>,
     rem: DFF<Bits<32>>,
@@ -299,6 +320,8 @@ pub struct Requester<const LOG_QP: usize, const LOG_SQ: usize, const LOG_MR: usi
     oa: DFF<Bits<24>>,
     ob: DFF<Bits<24>>,
     opn: DFF<bool>,
+    // the WQE to send next is the oldest one
+    alone: DFF<bool>,
     // of the WQE at hand: units from it to the end of what is fetched, its units, is malformed, has a wrong length
     avd: DFF<Bits<16>>,
     step: DFF<Bits<3>>,
@@ -419,6 +442,11 @@ pub struct Requester<const LOG_QP: usize, const LOG_SQ: usize, const LOG_MR: usi
     isread: Signal<Local, bool>,
     isatom: Signal<Local, bool>,
     watom: Signal<Local, bool>,
+    islocal: Signal<Local, bool>,
+    wlocal: Signal<Local, bool>,
+    sslen: Signal<Local, Bits<32>>,
+    ssva: Signal<Local, Bits<64>>,
+    wj: Signal<Local, WinJob>,
     orig: Signal<Local, Bits<64>>,
     nsge: Signal<Local, Bits<5>>,
     few: Signal<Local, bool>,
@@ -428,7 +456,6 @@ pub struct Requester<const LOG_QP: usize, const LOG_SQ: usize, const LOG_MR: usi
     badlen: Signal<Local, bool>,
     multi: Signal<Local, bool>,
     k1: Signal<Local, Bits<5>>,
-    k3: Signal<Local, Bits<5>>,
     pos: Signal<Local, Bits<2>>,
     kend_n: Signal<Local, bool>,
     unit: Signal<Local, Bits<3>>,

@@ -33,6 +33,8 @@ pub struct Access<const LOG_MR: usize> {
     /// Refused by the MR.
     pub deny: Signal<Out, bool>,
     pub key: Signal<Out, Bits<32>>,
+    /// The MR that holds the bytes: that of `key`, or the one that it is a window of.
+    pub at: Signal<Out, Bits<16>>,
     pub va: Signal<Out, Bits<64>>,
     pub n: Signal<Out, Bits<13>>,
     /// UD: the first SGE ends before the IPv4 header.
@@ -131,6 +133,7 @@ impl<const LOG_MR: usize> Logic for Access<LOG_MR> {
         // first stage, beside the first half of the gate
         self.gate.mr.next = self.m.val();
         self.gate.pd.next = self.cf.val().pd;
+        self.gate.qpn.next = self.pk.val().qpn;
         self.gate.key.next = self.xkey.q.val();
         self.gate.va.next = self.xva.q.val();
         self.gate.len.next = self.xlen.q.val();
@@ -186,6 +189,7 @@ impl<const LOG_MR: usize> Logic for Access<LOG_MR> {
             }
         }
         self.key.next = self.xkey.q.val();
+        self.at.next = self.gate.at.val();
         self.va.next = self.jva.q.val();
         self.n.next = self.cut.q.val();
         self.more.next = self.short.q.val();

@@ -38,7 +38,7 @@ packed_struct! {
 }
 
 /// A packet goes Idle, Fetch (tables), Look (SGE or rkey to MR), Sub (verdict without MR), Cmp, Put (verdict with MR, payload job), then Fin, or Cqe
-/// (completion, and what Fin does).
+/// (completion, and what Fin does), before it Inv (the window of a SEND with invalidate).
 #[derive(LogicState, Copy, Clone, Debug, PartialEq)]
 pub enum RspState {
     Idle,
@@ -47,6 +47,7 @@ pub enum RspState {
     Sub,
     Cmp,
     Put,
+    Inv,
     Cqe,
     Fatal,
     Free,

@@ -21,7 +21,9 @@ packed_struct! {
         pub last: bool,
         /// With immediate data.
         pub imm: bool,
-        /// None of send, write, read: SEND with invalidate and responses are refused.
+        /// With a key to invalidate.
+        pub inv: bool,
+        /// None of send, write, read: responses are refused.
         pub bad: bool,
     }
 }
@@ -53,6 +55,7 @@ impl Logic for Decode {
         self.f.next.first = false;
         self.f.next.last = false;
         self.f.next.imm = false;
+        self.f.next.inv = false;
         self.f.next.bad = false;
         match self.op5.val().index() {
             0 => {
@@ -126,6 +129,17 @@ impl Logic for Decode {
                 self.f.next.add = true;
                 self.f.next.first = true;
                 self.f.next.last = true;
+            }
+            22 => {
+                self.f.next.send = true;
+                self.f.next.last = true;
+                self.f.next.inv = true;
+            }
+            23 => {
+                self.f.next.send = true;
+                self.f.next.first = true;
+                self.f.next.last = true;
+                self.f.next.inv = true;
             }
             _ => {
                 self.f.next.bad = true;

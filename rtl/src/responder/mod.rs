@@ -10,6 +10,7 @@ pub mod outs;
 use crate::layouts::{Av, MrCheck, QpCfg, Rq};
 use crate::prims::SdpRam;
 use crate::types::{AckReq, PlJob, QpCtl, QpErr, QpIdx, ReadJob, RxPkt};
+use crate::window::WinInv;
 use access::Access;
 use checks::{Checks, Verdict};
 use ctx::{RspCtx, RspState, ToDo};
@@ -29,9 +30,11 @@ use rust_hdl::prelude::*;
 /// * Order of checks: QPN, type RC or UC, state RTR/RTS/SQD, source IP; PSN; opcode sequence and payload length; receive WQE present (else RNR NAK); class
 ///   right of the QP, DMALen; key, PD, right and bounds of the MR. Only the last packet of a message may have less than the MTU. The MR is
 ///   checked again for every packet of a WRITE, for what is left of the message.
-/// * NAK 0x60 once per gap. 0x61: opcode sequence, unsupported opcode (SEND with invalidate), length, class right, an atomic that
+/// * NAK 0x60 once per gap. 0x61: opcode sequence, unsupported opcode, length, class right, an atomic that
 ///   is not aligned to 8, too many READs. 0x62: MR
 ///   check. 0x63: SGE check (its whole range must lie in its MR). The last three put the QP into error (`err`), with a CQE for a held receive WQE.
+/// * SEND with invalidate (RC): when its payload has been placed, the window goes by `inv` to the window unit, before the CQE; what that refuses is NAK 0x62, and the
+///   held receive WQE gets REM_ACCESS. A duplicate has no second effect. `calm`: no packet is between its checks and its last payload job.
 /// * READ (an atomic goes the same way): goes to the READ responder when its ring (port `lvl`) has room, else it is dropped without effect. More jobs in the ring than
 ///   `max_dest_rd` is an error of the requester, unless duplicates are among them. Duplicate READs are executed again if they lie before ePSN and
 ///   pass all checks, else they are dropped.
@@ -39,7 +42,7 @@ use rust_hdl::prelude::*;
 ///   new READ is accepted, whose response says all that an older wish could say (a duplicate READ takes nothing back).
 /// * `ctl`: RESET, START (sets ePSN), FLUSH (posted receives complete with WR_FLUSH, packets go on between them), FENCE, QUERY. `notify` of a QP in ERR
 ///   flushes what was posted since. Flushed WQEs are not reported on `rqfree`.
-/// * II with all outputs ready: WRITE 7, SEND with one SGE 7, + 4 for each further SGE; READ 8; dropped 6 (WRITE, SEND and READ measured by `initiation_intervals`).
+/// * II with all outputs ready: WRITE 7, SEND with one SGE 7, + 4 for each further SGE; READ 8; dropped 6; SEND with invalidate as long as the window unit takes, about 20 (WRITE, SEND and READ measured by `initiation_intervals`).
 /// * Ports `cfg`, `av`, `mrc`, `idx`, `slot`, `lvl`: data one cycle after the address.
 #[derive(LogicBlock)]
 pub struct Responder<const LOG_QP: usize, const LOG_MR: usize, const LOG_RQ: usize> {
@@ -83,6 +86,11 @@ pub struct Responder<const LOG_QP: usize, const LOG_MR: usize, const LOG_RQ: usi
     pub err_valid: Signal<Out, bool>,
     pub err_data: Signal<Out, QpErr>,
     pub err_ready: Signal<In, bool>,
+    pub inv_valid: Signal<Out, bool>,
+    pub inv_data: Signal<Out, WinInv>,
+    pub inv_done: Signal<In, bool>,
+    pub inv_ok: Signal<In, bool>,
+    pub calm: Signal<Out, bool>,
     pub ev_drop_qp: Signal<Out, bool>,
     pub ev_duplicate: Signal<Out, bool>,
     pub ev_sequence: Signal<Out, bool>,
@@ -160,15 +168,17 @@ pub struct Responder<const LOG_QP: usize, const LOG_MR: usize, const LOG_RQ: usi
     pk: Signal<Local, bool>,
     qa: Signal<Local, Bits<12>>,
     slot_a: Signal<Local, Bits<16>>,
+    iw: Signal<Local, WinInv>,
+    im: Signal<Local, Bits<32>>,
 }
 
 crate::block_default! { Responder<LOG_QP, LOG_MR, LOG_RQ> {
     clock, rst, rx_valid, rx_data, rx_ready, ctl_valid, ctl_data, ctl_ready, ctl_psn, notify_valid, notify_data, notify_ready, cfg_raddr,
     cfg_rdata, av_raddr, av_rdata, mrc_raddr, mrc_rdata, slot_raddr, slot_rdata, idx_raddr, pi_rdata, avail_rdata, lvl_raddr, lvl_rdata,
     pl_valid, pl_data, pl_ready, ack_valid, ack_data, ack_ready, rj_valid, rj_data, rj_ready, rqfree_valid, rqfree_data, rqfree_ready,
-    err_valid, err_data, err_ready, ev_drop_qp, ev_duplicate, ev_sequence, ev_cnp, ev_ecn, idle, ctx, chk, acc, out, state, qp, p, held,
+    err_valid, err_data, err_ready, inv_valid, inv_data, inv_done, inv_ok, calm, ev_drop_qp, ev_duplicate, ev_sequence, ev_cnp, ev_ecn, idle, ctx, chk, acc, out, state, qp, p, held,
     turn, c, sg, so, ml, left, src, ix, hold, todo, psn, syn, e_kind, e_sts, fl_on, fl_ctl, fl_qp, fl_end, pq, qpn, cfg, st, uc, ud, v4, sip, back, src0, op0, gh, v4r, fresh, cx, cw,
-    cwd, o, v, slot, key, n, need_rq, cqe, fin, sy, j, ct, pk, qa, slot_a;
+    cwd, o, v, slot, key, n, need_rq, cqe, fin, sy, j, ct, pk, qa, slot_a, iw, im;
     assert LOG_QP <= 12 && LOG_MR <= 16 && LOG_QP + LOG_RQ <= 16;
     k_job: Constant::new(PlJob::default()),
     // ::ffff:0:0, first wire byte lowest
@@ -267,7 +277,7 @@ impl<const LOG_QP: usize, const LOG_MR: usize, const LOG_RQ: usize> Logic
         // the job that goes out if a state says so
         self.j.next = self.k_job.val();
         self.j.next.free = true;
-        self.j.next.mr = self.key.val().get_bits::<16>(8);
+        self.j.next.mr = self.acc.at.val();
         self.j.next.va = self.acc.va.val();
         self.j.next.len = self.n.val();
         self.j.next.src = self.src.q.val();
@@ -350,7 +360,8 @@ impl<const LOG_QP: usize, const LOG_MR: usize, const LOG_RQ: usize> Logic
                     self.state.d.next = RspState::Free;
                 } else if self.ud.val() {
                     self.state.d.next = RspState::Free;
-                    if (!(self.o.val().send & (self.o.val().first & self.o.val().last))
+                    if ((!(self.o.val().send & (self.o.val().first & self.o.val().last))
+                        | self.o.val().inv)
                         | !self.v.val().len_ok)
                         | self.v.val().rq_empty
                     {
@@ -369,7 +380,7 @@ impl<const LOG_QP: usize, const LOG_MR: usize, const LOG_RQ: usize> Logic
                     if self.o.val().first {
                         self.c.d.next.epsn = self.pq.val().psn;
                     }
-                    if (self.o.val().bad | self.o.val().read)
+                    if ((self.o.val().bad | self.o.val().inv) | self.o.val().read)
                         | (!self.v.val().len_ok
                             | (!self.o.val().first & !(self.v.val().eq & self.v.val().seq_ok)))
                     {
@@ -511,7 +522,7 @@ impl<const LOG_QP: usize, const LOG_MR: usize, const LOG_RQ: usize> Logic
                         if self.o.val().send {
                             self.c.d.next.exp = 1.into();
                         }
-                        if self.o.val().last {
+                        if self.o.val().last & !self.o.val().inv {
                             self.c.d.next.exp = 0.into();
                             self.c.d.next.msn = self.c.q.val().msn + 1;
                         }
@@ -525,11 +536,27 @@ impl<const LOG_QP: usize, const LOG_MR: usize, const LOG_RQ: usize> Logic
                             self.pq.val().ackreq & !(self.uc.val() | self.ud.val());
                         self.todo.d.next.ctx = true;
                         self.state.d.next = RspState::Fin;
-                        if self.cqe.val() {
+                        if self.o.val().inv {
+                            self.state.d.next = RspState::Inv;
+                        } else if self.cqe.val() {
                             self.c.d.next.ci = self.ix.q.val() + 1;
                             self.state.d.next = RspState::Cqe;
                         }
                     }
+                }
+            }
+            RspState::Inv => {
+                if self.inv_done.val() & self.inv_ok.val() {
+                    self.c.d.next.exp = 0.into();
+                    self.c.d.next.msn = self.c.q.val().msn + 1;
+                    self.c.d.next.ci = self.ix.q.val() + 1;
+                    self.state.d.next = RspState::Cqe;
+                } else if self.inv_done.val() {
+                    self.c.d.next.epsn = self.pq.val().psn;
+                    self.syn.d.next = 98.into();
+                    self.e_kind.d.next = 2.into();
+                    self.e_sts.d.next = 10.into();
+                    self.state.d.next = RspState::Fatal;
                 }
             }
             RspState::Cqe => {
@@ -545,6 +572,10 @@ impl<const LOG_QP: usize, const LOG_MR: usize, const LOG_RQ: usize> Logic
                     }
                     if self.o.val().write {
                         self.j.next.opcode = 3.into();
+                    }
+                    self.j.next.with_inv = self.o.val().inv;
+                    if self.o.val().inv {
+                        self.j.next.opcode = 2.into();
                     }
                     self.j.next.solicited = self.pq.val().se;
                     self.j.next.grh = self.ud.val();
@@ -684,6 +715,19 @@ impl<const LOG_QP: usize, const LOG_MR: usize, const LOG_RQ: usize> Logic
         self.ctx.waddr.next = self.qp.q.val().get_bits::<LOG_QP>(0);
         self.ctx.we.next = self.cw.val();
         self.ctx.wdata.next = self.cwd.val();
+
+        // the key is in wire order
+        self.im.next = self.pq.val().imm;
+        self.iw.next.key = ((bit_cast::<32, 8>(self.im.val().get_bits::<8>(0)) << 24)
+            | (bit_cast::<32, 8>(self.im.val().get_bits::<8>(8)) << 16))
+            | ((bit_cast::<32, 8>(self.im.val().get_bits::<8>(16)) << 8)
+                | bit_cast::<32, 8>(self.im.val().get_bits::<8>(24)));
+        self.iw.next.qpn = self.pq.val().qpn;
+        self.iw.next.pd = self.cfg.val().pd;
+        self.inv_data.next = self.iw.val();
+        self.inv_valid.next = self.state.q.val() == RspState::Inv;
+        self.calm.next =
+            (self.state.q.val() == RspState::Idle) | (self.state.q.val() == RspState::Inv);
 
         self.out.pl.next = self.j.val();
         self.out.qp.next = self.qp.q.val();

@@ -134,6 +134,8 @@ pub mod sp {
     pub const TAG: u128 = 17;
     /// Command of a page beyond the PASIDs.
     pub const FAR: u128 = 18;
+    /// The window unit has refused the last order.
+    pub const WIN: u128 = 19;
 }
 
 /// Registers of SET.
@@ -154,6 +156,8 @@ pub mod reg {
     pub const TAG: u128 = 10;
     /// The QP's program asks when it has drained; no value.
     pub const DRAIN: u128 = 11;
+    /// Order to the window unit (`window::order`) about the MR at hand; goes on when it is done.
+    pub const WIN: u128 = 12;
 }
 
 /// Kinds of objects.
@@ -315,6 +319,11 @@ impl Asm {
     /// Writes tables `t` from word `from` on.
     pub fn store(&mut self, t: u128, from: u128) {
         self.emit(op::STORE, 0, 0, from, 0, t, 0, 0);
+    }
+
+    /// Order `o` to the window unit about the MR at hand.
+    pub fn win(&mut self, o: u128) {
+        self.emit(op::SET, 64 + sp::ONES, 0, 0, o, reg::WIN, 0, 0);
     }
 
     pub fn load_field(&mut self, f: Field) {

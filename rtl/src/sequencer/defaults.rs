@@ -102,6 +102,10 @@ impl<
             tx_fence: Default::default(),
             pl_fence: Default::default(),
             mtt_flush: Default::default(),
+            win_valid: Default::default(),
+            win_data: Default::default(),
+            win_done: Default::default(),
+            win_busy: Default::default(),
             cqctl_valid: Default::default(),
             cqctl_cq: Default::default(),
             cqctl_resize: Default::default(),
@@ -208,6 +212,8 @@ impl<
             tf: Default::default(),
             pf: Default::default(),
             fenced: Default::default(),
+            wop: Default::default(),
+            wbusy: Default::default(),
             p_cmd: Default::default(),
             p_ref: Default::default(),
             p_err: Default::default(),
@@ -277,6 +283,7 @@ impl<
             wcq: Default::default(),
             wgid: Default::default(),
             evd: Default::default(),
+            wo: Default::default(),
             r: Default::default(),
         }
     }

@@ -32,8 +32,8 @@ impl<
             t, tn
         );
         dff_setup!(
-            self, clock, tp, tp_end, tq, tq_end, obj_v, rsel, cp, tf, pf, fenced, p_cmd, p_ref,
-            p_err, p_flush
+            self, clock, tp, tp_end, tq, tq_end, obj_v, rsel, cp, tf, pf, fenced, wop, wbusy,
+            p_cmd, p_ref, p_err, p_flush
         );
         clock!(
             self, clock, cmds, errs, drain, kinds, mem, prog, rule, mrs, others, cfgs, avs, gids,
@@ -235,6 +235,7 @@ impl<
         self.special.nx.next = self.nx.q.val();
         self.special.carry.next = self.carry.q.val();
         self.special.acc.next = self.acc.q.val();
+        self.special.win.next = self.wbusy.q.val();
         self.special.gid.next = self.gids.rdata.val();
         self.special.ip6.next = self.fam6.q.val();
 
@@ -607,6 +608,10 @@ impl<
                         8 => self.typ.d.next = self.m.val().get_bits::<2>(0),
                         9 => self.owner.d.next = self.m.val().get_bits::<12>(0),
                         10 => self.otag.d.next = self.m.val().get_bits::<16>(0),
+                        12 => {
+                            self.wop.d.next = self.m.val().get_bits::<2>(0);
+                            self.st.d.next = St::Win;
+                        }
                         _ => self.drain.set.next = true,
                     },
                     3 => {
@@ -799,6 +804,12 @@ impl<
                     }
                 }
             }
+            St::Win => {
+                if self.win_done.val() {
+                    self.wbusy.d.next = self.win_busy.val();
+                    self.st.d.next = St::Fetch;
+                }
+            }
             St::Resp => {
                 self.wide.d.next = self.r.val().into();
                 self.cnt.d.next = 0.into();
@@ -902,6 +913,11 @@ impl<
         self.sqf_ctl_data.next = self.cl.val();
         self.rqf_ctl_valid.next = self.goctl.val() & self.cp.q.val().get_bit(4);
         self.rqf_ctl_data.next = self.cl.val();
+
+        self.wo.next.op = self.wop.q.val();
+        self.wo.next.mr = self.oidx.q.val();
+        self.win_data.next = self.wo.val();
+        self.win_valid.next = self.st.q.val() == St::Win;
 
         // event, answer, pulses
         self.evd.next.pasid = self.owner.q.val();

@@ -28,6 +28,7 @@ use crate::layouts::*;
 use crate::packed_struct;
 use crate::prims::{Fifo, SdpRam, SdpRam2R};
 use crate::types::*;
+use crate::window::WinOrder;
 use asm::{Uop, LOG_PROG, UOP_BITS};
 use drain::Drain;
 use errq::ErrQueue;
@@ -131,6 +132,7 @@ pub enum St {
     Found3,
     Event,
     Port,
+    Win,
     Resp,
     Wr,
 }
@@ -227,6 +229,11 @@ pub struct Sequencer<
     pub tx_fence: Signal<In, bool>,
     pub pl_fence: Signal<In, bool>,
     pub mtt_flush: Signal<Out, bool>,
+    /// To the window unit: held until `win_done`.
+    pub win_valid: Signal<Out, bool>,
+    pub win_data: Signal<Out, WinOrder>,
+    pub win_done: Signal<In, bool>,
+    pub win_busy: Signal<In, bool>,
     pub cqctl_valid: Signal<Out, bool>,
     pub cqctl_cq: Signal<Out, Bits<12>>,
     pub cqctl_resize: Signal<Out, bool>,
@@ -341,6 +348,9 @@ pub struct Sequencer<
     tf: DFF<Bits<2>>,
     pf: DFF<Bits<2>>,
     fenced: DFF<bool>,
+    /// Order to the window unit, and that it was refused.
+    wop: DFF<Bits<2>>,
+    wbusy: DFF<bool>,
     p_cmd: DFF<bool>,
     p_ref: DFF<bool>,
     p_err: DFF<bool>,
@@ -431,6 +441,7 @@ pub struct Sequencer<
     wcq: Signal<Local, Bits<128>>,
     wgid: Signal<Local, Bits<194>>,
     evd: Signal<Local, Event>,
+    wo: Signal<Local, WinOrder>,
     r: Signal<Local, Response>,
 }
 

@@ -5,6 +5,7 @@
 
 use super::asm::*;
 use crate::types::ctl;
+use crate::window::order;
 use metaroce_hdl_spec::cmd::{self as c, errno};
 use metaroce_hdl_spec::field::Field;
 use metaroce_hdl_spec::table as t;
@@ -118,6 +119,8 @@ pub fn program(max_rd: usize) -> Vec<u128> {
         "SET_GID",
         "REREG_MR",
         "RESIZE_CQ",
+        "ALLOC_MW",
+        "DEALLOC_MW",
     ];
     assert!(names.len() <= OPCODES);
     for opcode in 0..OPCODES {
@@ -137,6 +140,7 @@ pub fn program(max_rd: usize) -> Vec<u128> {
     pd(&mut p);
     queues(&mut p);
     mr(&mut p);
+    window(&mut p);
     create_qp(&mut p);
     modify_qp(&mut p, max_rd as u128);
     other_qp(&mut p);
@@ -251,11 +255,12 @@ fn make_mr(p: &mut Asm) {
     {
         p.bits(right(i as u128), E0 + d.lo as u128, 1);
     }
+    p.field(f::mw_bind, E0, t::mr_check::mw_bind);
     p.put(sp::ID, E0, t::mr_check::variant);
     p.field(f::pd, E0, t::mr_check::pd);
-    p.put(sp::PASID, E0, t::mr_check::pasid);
     p.field(f::va, E0, t::mr_check::va);
-    p.field(f::len, E0, t::mr_check::len);
+    let len = t::mr_check::len;
+    p.bits(cmd(f::len), E0 + len.lo as u128, len.width as u128);
     p.field(f::page_shift, MRM0, t::mr_map::page_shift);
     address(p, f::list, 6, MRM0, t::mr_map::list);
     // the first page: page_shift is at most 30, so only the low word of va is rounded
@@ -267,10 +272,21 @@ fn make_mr(p: &mut Asm) {
     p.put(sp::PASID, MRM0, t::mr_map::pasid);
 }
 
-/// The MR whose key the command names.
-fn look_mr(p: &mut Asm) {
+/// Bit of `n` of a key's object that says that it is a window; the PD is in the low bits.
+const WINDOW: u128 = 15;
+
+/// The MR, or window, whose key the command names.
+fn look_mr(p: &mut Asm, window: bool) {
     p.load_rot(cmd(c::head::id), 8);
     p.do_(op::LOOKUP, kind::MR, 0, errno::ENOENT);
+    let is = Src::Special(sp::N, WINDOW);
+    p.check(is, 1, window as u128, window as u128, errno::EINVAL);
+}
+
+/// The last check of an MR that is to go: no window is bound to it, and from here on none will be.
+fn close_mr(p: &mut Asm) {
+    p.win(order::CLOSE);
+    p.check(special(sp::WIN), 1, 0, 0, errno::EBUSY);
 }
 
 /// Nothing uses the MR at hand any more.
@@ -285,6 +301,7 @@ fn mr(p: &mut Asm) {
     p.label("REG_MR");
     check_mr(p);
     p.do_(op::ALLOC, kind::MR, 0, errno::ENOMEM);
+    p.win(order::NEW);
     p.do_(op::RID, 0, 0, 0);
     make_mr(p);
     p.load_field(f::pd);
@@ -294,7 +311,8 @@ fn mr(p: &mut Asm) {
     p.do_(op::RESP, 0, 0, 0);
 
     p.label("DEREG_MR");
-    look_mr(p);
+    look_mr(p, false);
+    close_mr(p);
     stop_mr(p);
     p.do_(op::STORE, tab::MRM, 1, 0);
     p.do_(op::FREE, 0, 0, 0);
@@ -303,7 +321,8 @@ fn mr(p: &mut Asm) {
 
     p.label("REREG_MR");
     check_mr(p);
-    look_mr(p);
+    look_mr(p, false);
+    close_mr(p);
     p.do_(op::RID, 0, 0, 0);
     // make_mr needs the first free word
     p.bits(special(sp::N), 32 * (T + 1), 12);
@@ -314,6 +333,36 @@ fn mr(p: &mut Asm) {
     p.store(tab::MRC | tab::MRM, E);
     count(p, kind::PD, Src::Mem(32 * (T + 1)), 12, true);
     count(p, kind::PD, cmd(f::pd), 12, false);
+    p.do_(op::RESP, 0, 0, 0);
+}
+
+/// Windows are objects of kind MR; their binding is the window unit's.
+fn window(p: &mut Asm) {
+    use c::alloc_mw as f;
+    p.label("ALLOC_MW");
+    look(p, kind::PD, f::pd);
+    p.do_(op::ALLOC, kind::MR, 0, errno::ENOMEM);
+    p.do_(op::RID, 0, 0, 0);
+    p.do_(op::CLEAR, 0, 0, 0);
+    p.put(sp::ONES, E0, t::mr_check::window);
+    p.field(f::type2, E0, t::mr_check::type2);
+    p.put(sp::ID, E0, t::mr_check::variant);
+    p.field(f::pd, E0, t::mr_check::pd);
+    p.bits(special(sp::ZERO), 32 * T, 32);
+    p.bits(cmd(f::pd), 32 * T, 12);
+    p.bits(special(sp::ONES), 32 * T + WINDOW, 1);
+    p.load(Src::Mem(32 * T), 16);
+    p.do_(op::PUT, 0, 0, 0);
+    p.store(tab::MRC, E);
+    count(p, kind::PD, cmd(f::pd), 12, false);
+    p.do_(op::RESP, 0, 0, 0);
+
+    p.label("DEALLOC_MW");
+    look_mr(p, true);
+    p.win(order::DROP);
+    fence(p);
+    p.do_(op::FREE, 0, 0, 0);
+    count(p, kind::PD, special(sp::N), 12, true);
     p.do_(op::RESP, 0, 0, 0);
 }
 

@@ -15,6 +15,7 @@ pub struct Special {
     pub used: Signal<In, bool>,
     pub nx: Signal<In, Bits<3>>,
     pub carry: Signal<In, bool>,
+    pub win: Signal<In, bool>,
     pub acc: Signal<In, Bits<32>>,
     pub gid: Signal<In, GidEntry>,
     pub ip6: Signal<In, bool>,
@@ -71,6 +72,11 @@ impl Logic for Special {
             17 => self.w.next = bit_cast::<32, 16>(self.tag.val()),
             18 => {
                 if self.far.val() {
+                    self.w.next = 1.into();
+                }
+            }
+            19 => {
+                if self.win.val() {
                     self.w.next = 1.into();
                 }
             }

@@ -5,6 +5,7 @@ use metaroce_rtl::layouts::{MrCheck, QpCfg};
 use metaroce_rtl::prims::packed::{bits_from_bytes, bits_to_bytes, Unpack};
 use metaroce_rtl::requester::Requester;
 use metaroce_rtl::types::*;
+use metaroce_rtl::window::WinJob;
 use num_bigint::BigUint;
 use rust_hdl::prelude::*;
 use std::collections::{HashMap, VecDeque};
@@ -35,6 +36,8 @@ pub struct Ins {
     pub ua_ready: bool,
     pub sqfree_ready: bool,
     pub err_ready: bool,
+    /// The window unit's answer.
+    pub win: Option<bool>,
 }
 #[derive(Clone, Copy, Default)]
 pub struct Outs {
@@ -54,6 +57,7 @@ pub struct Outs {
     pub sqfree: Option<QpIdx>,
     pub err: Option<QpErr>,
     pub ua: Option<Bits<309>>,
+    pub win: Option<WinJob>,
     pub deadline: u64,
     pub deadline_valid: bool,
     pub idle: bool,
@@ -148,6 +152,9 @@ pub struct World {
     /// Address vectors of UD packets, and the packets.
     avs: VecDeque<Bits<309>>,
     ud_sent: VecDeque<(usize, Pkt)>,
+    /// When the window unit answers, and what.
+    win: Option<(u64, bool)>,
+    pub bound: usize,
     next_va: u64,
     pub count: [u32; 7],
     pub token_tx: u32,
@@ -195,6 +202,8 @@ impl World {
             leaving: VecDeque::new(),
             avs: VecDeque::new(),
             ud_sent: VecDeque::new(),
+            win: None,
+            bound: 0,
             next_va: 0,
             count: [0; 7],
             token_tx: 0,
@@ -303,6 +312,10 @@ impl World {
             b[48..56].copy_from_slice(&swap_of(w.va).to_le_bytes());
             b[56..64].copy_from_slice(&cmp_of(w.va).to_le_bytes());
         }
+        if w.op == 9 {
+            // the window's range, and the fields that tell what is bound
+            b[32..48].copy_from_slice(&inline_of(w.va)[..16]);
+        }
         if w.inline {
             b[32..64].copy_from_slice(&inline_of(w.va));
         }
@@ -312,6 +325,9 @@ impl World {
         w.idx = q.pi;
         w.first = q.post_psn;
         w.npsn = w.len.div_ceil(mtu_bytes(&q.cfg)).max(1);
+        if w.op == 8 || w.op == 9 {
+            w.npsn = 0;
+        }
         q.post_psn = (q.post_psn + w.npsn) & PSN;
         for u in b.chunks(64) {
             q.units.insert(q.pi, u.try_into().unwrap());
@@ -389,6 +405,9 @@ impl World {
             self.fences -= 1;
             n.pl_fence = true;
         }
+        if self.win.is_some_and(|x| x.0 <= self.cycle) {
+            n.win = self.win.take().map(|x| x.1);
+        }
         if self.leaving.front().is_some_and(|x| x.0 <= self.cycle) {
             let (_, i) = self.leaving.pop_front().unwrap();
             self.q[i].left += 1;
@@ -439,6 +458,9 @@ impl World {
             assert!(n > 0 && n <= q.pi.wrapping_sub(q.free), "sqfree {f:?}");
             q.free = f.idx.index() as u16;
         }
+        if let (Some(j), None, None) = (o.win, self.win, l.win) {
+            self.window(j);
+        }
         if let (Some(a), true) = (o.ua, l.ua_ready) {
             self.avs.push_back(a);
         }
@@ -457,6 +479,48 @@ impl World {
         if let (Some(e), true) = (o.err, l.err_ready) {
             self.q[e.qp.index()].errs.push(e.kind.index() as u8);
         }
+    }
+
+    /// LOCAL_INV or BIND_MW: all that was posted before is complete, and nothing behind has left.
+    fn window(&mut self, j: WinJob) {
+        let i = u64::from(j.qpn) as usize & (QPS - 1);
+        let q = &self.q[i];
+        assert_eq!(u64::from(j.qpn) >> LOG_QP, u64::from(q.cfg.tag));
+        assert_eq!(j.pd, q.cfg.pd);
+        let key = u64::from(j.key) as u32;
+        let k = q
+            .wqes
+            .iter()
+            .rposition(|w| w.imm == key && w.op == 8 + j.binds as u8);
+        let k = k.expect("a WQE of a window");
+        let w = &q.wqes[k];
+        let before = q.cqes.last().map_or(0, |x| x.0 + 1);
+        assert!(before <= k, "{w:?} twice");
+        assert!(q.wqes[before..k].iter().all(|w| !w.signaled));
+        let sent = |w: &Wqe| {
+            q.tx.iter()
+                .any(|p| (p.cmd.psn.index() as u32).wrapping_sub(w.first) & PSN < w.npsn)
+        };
+        assert!(q.wqes[..k].iter().all(|w| w.npsn == 0 || sent(w)));
+        assert!(!q.wqes[k + 1..].iter().any(sent), "overtaken");
+        assert!(
+            q.uc() || self.manual || q.epsn == w.first,
+            "not all has come"
+        );
+        if j.binds {
+            assert_eq!(u64::from(j.va), w.va);
+            let b = inline_of(w.va);
+            let word = |at: usize| u32::from_le_bytes(b[at..at + 4].try_into().unwrap());
+            let len = (word(0) as u64 | (word(4) as u64) << 32) & ((1 << 48) - 1);
+            assert_eq!(
+                (u64::from(j.len), u64::from(j.lkey) as u32),
+                (len, word(12))
+            );
+            let r = |n: u32| word(8) >> n & 1 == 1;
+            assert_eq!((j.write, j.read, j.atomic), (r(1), r(2), r(3)));
+        }
+        self.bound += 1;
+        self.win = Some((self.cycle + 1 + self.rng.below(25), w.key_xor == 0));
     }
 
     fn piece(&mut self, t: TxCmd) {
@@ -763,7 +827,11 @@ impl World {
             assert!(!w.signaled && st != 5, "no CQE for {w:?}");
         }
         assert!(st != 0 || q.wqes[k].signaled);
-        assert!(st != 0 || !q.uc() || k < q.left, "completed before it left");
+        let sent = q.wqes[..=k].iter().filter(|w| w.npsn > 0).count();
+        assert!(
+            st != 0 || !q.uc() || sent <= q.left,
+            "completed before it left"
+        );
         assert_eq!(j.length.index() as u32, q.wqes[k].len);
         assert_eq!(j.opcode.index() as u8, q.wqes[k].op);
         q.cqes.push((k, st));
@@ -871,6 +939,7 @@ impl World {
             pl: bit("pl_valid").then(|| get(s, "pl_data")),
             sqfree: bit("sqfree_valid").then(|| get(s, "sqfree_data")),
             err: bit("err_valid").then(|| get(s, "err_data")),
+            win: bit("win_valid").then(|| get(s, "win_data")),
             ua: bit("ua_valid").then(|| get(s, "ua_data")),
             deadline: s.out_u64("deadline"),
             deadline_valid: bit("deadline_valid"),
@@ -903,6 +972,8 @@ impl World {
         s.set("pl_ready", n.pl_ready as u8);
         s.set("pl_fence", n.pl_fence as u8);
         s.set("ua_ready", n.ua_ready as u8);
+        s.set("win_done", n.win.is_some() as u8);
+        s.set("win_ok", (n.win == Some(true)) as u8);
         s.set("td_valid", n.td.is_some() as u8);
         s.set("td_qp", n.td.unwrap_or(0) as u64);
         s.set("sqfree_ready", n.sqfree_ready as u8);
@@ -975,6 +1046,8 @@ impl Bench {
         u.pl_ready.next = n.pl_ready;
         u.pl_fence.next = n.pl_fence;
         u.ua_ready.next = n.ua_ready;
+        u.win_done.next = n.win.is_some();
+        u.win_ok.next = n.win == Some(true);
         u.td_valid.next = n.td.is_some();
         u.td_qp.next = (n.td.unwrap_or(0) as u64).into();
         u.sqfree_ready.next = n.sqfree_ready;
@@ -1004,6 +1077,7 @@ fn outs(u: &Dut) -> Outs {
         pl: when(u.pl_valid.val()).map(|_| u.pl_data.val()),
         sqfree: when(u.sqfree_valid.val()).map(|_| u.sqfree_data.val()),
         err: when(u.err_valid.val()).map(|_| u.err_data.val()),
+        win: when(u.win_valid.val()).map(|_| u.win_data.val()),
         ua: when(u.ua_valid.val()).map(|_| u.ua_data.val()),
         deadline: u64::from(u.deadline.val()),
         deadline_valid: u.deadline_valid.val(),

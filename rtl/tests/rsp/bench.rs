@@ -4,6 +4,7 @@ use super::model::*;
 use super::*;
 use metaroce_rtl::layouts::{Av, MrCheck, QpCfg, Rq};
 use metaroce_rtl::types::*;
+use metaroce_rtl::window::WinInv;
 
 pub const LOG_QP: u32 = 3;
 
@@ -22,6 +23,8 @@ pub struct Bench {
     /// Cycles of rx transfers.
     pub taken: Vec<usize>,
     quiet: usize,
+    inv_at: Option<usize>,
+    told: bool,
 }
 
 pub fn gid(b: [u8; 16]) -> Bits<128> {
@@ -73,6 +76,8 @@ impl Bench {
             ctl_done: vec![],
             taken: vec![],
             quiet: 0,
+            inv_at: None,
+            told: false,
         }
     }
 
@@ -141,6 +146,19 @@ impl Bench {
         if let Some(e) = self.sinks[4].step::<QpErr>(s) {
             self.got.errs.push((num(e.qp), num(e.kind)));
         }
+        // the window unit answers some time later
+        let asks = s.out_u64("inv_valid") == 1 && !self.told;
+        if asks && self.inv_at.is_none() {
+            self.inv_at = Some(t + s.rng.below(12) as usize);
+        }
+        self.told = self.inv_at.is_some_and(|at| at <= t);
+        let a: WinInv = un(&s.out("inv_data"));
+        if self.told {
+            self.inv_at = None;
+            self.got.invs.push((num(a.key), num(a.qpn), num(a.pd)));
+        }
+        s.set("inv_done", self.told as u8);
+        s.set("inv_ok", (self.told && may_invalidate(num(a.key))) as u8);
         // tables answer the addresses of the cycle before
         let mut addr = [0; 6];
         for (i, n) in [
@@ -199,7 +217,7 @@ fn job(j: &PlJob) -> Job {
             slot,
         },
         2 => {
-            assert!(j.is_recv && !j.with_inv);
+            assert!(j.is_recv);
             Job::Cqe {
                 cq: num(j.cq),
                 qpn: num(j.qpn),
@@ -207,6 +225,7 @@ fn job(j: &PlJob) -> Job {
                 index: num(j.index),
                 status: num(j.status),
                 imm: j.with_imm.then_some(num(j.imm)),
+                inv: j.with_inv.then_some(num(j.imm)),
                 sol: j.solicited,
                 len: num(j.length),
                 free: j.free.then_some(slot),
@@ -247,6 +266,10 @@ pub fn mr_bits(m: &Mr) -> MrCheck {
         remote_atomic: m.ra,
         variant: m.variant.into(),
         pd: m.pd.into(),
+        window: m.parent.is_some(),
+        parent: m.parent.unwrap_or(0).into(),
+        type2: m.qpn.is_some(),
+        qpn: m.qpn.unwrap_or(0).into(),
         va: m.va.into(),
         len: m.len.into(),
         ..Default::default()

@@ -20,6 +20,8 @@ pub enum Job {
         index: u64,
         status: u64,
         imm: Option<u64>,
+        /// Invalidated key, as it stands on the wire.
+        inv: Option<u64>,
         sol: bool,
         len: u64,
         free: Option<u64>,
@@ -39,6 +41,8 @@ pub struct Effects {
     pub ops: Vec<(u64, bool, u64, u64)>,
     pub frees: Vec<(u64, u64)>,
     pub errs: Vec<(u64, u64)>,
+    /// Windows to invalidate: key, QPN, PD.
+    pub invs: Vec<(u64, u64, u64)>,
     /// drop_qp, duplicate, sequence, cnp, ecn
     pub ev: [u64; 5],
 }
@@ -54,7 +58,22 @@ pub struct Mr {
     pub pd: u64,
     pub va: u64,
     pub len: u64,
+    /// A window: its MR, and of type 2 the QP that it is for.
+    pub parent: Option<u64>,
+    pub qpn: Option<u64>,
 }
+
+/// What the window unit says to a key.
+pub fn may_invalidate(key: u64) -> bool {
+    key & 7 != 7
+}
+
+/// The MR whose page list holds what a key names.
+fn home(mrs: &[Mr], key: u64) -> u64 {
+    let mr = mrs.get((key >> 8) as usize);
+    mr.and_then(|m| m.parent).unwrap_or(key >> 8)
+}
+
 #[derive(Debug, Clone, Default)]
 pub struct Cfg {
     pub state: u64,
@@ -121,6 +140,7 @@ pub struct Qp {
     pub pi: u64,
     pub lvl: u64,
     pub rq: Vec<[Sge; 4]>,
+    log_qp: u32,
     nak: bool,
     dup: bool,
     msg: Msg,
@@ -141,6 +161,7 @@ impl Qp {
             pi: 0,
             lvl: 0,
             rq: vec![[(0, 0, 0); 4]; 4],
+            log_qp: 3,
             nak: false,
             dup: false,
             msg: Msg::None,
@@ -185,6 +206,7 @@ impl Qp {
                 index: self.ci,
                 status: 5,
                 imm: None,
+                inv: None,
                 sol: false,
                 len: 0,
                 free: None,
@@ -207,6 +229,7 @@ impl Qp {
                     index: self.ci,
                     status,
                     imm: None,
+                    inv: None,
                     sol: false,
                     len: 0,
                     free: Some(p.slot),
@@ -242,7 +265,9 @@ impl Qp {
             return false;
         };
         let end = va as u128 + len as u128;
+        let own = self.cfg.tag << self.log_qp | self.idx;
         mr.valid
+            && mr.qpn.is_none_or(|q| q == own)
             && mr.variant == key & 0xFF
             && mr.pd == self.cfg.pd
             && right(mr)
@@ -278,12 +303,13 @@ impl Qp {
         };
         let mtu = if ud { 4096 } else { 128 << self.cfg.mtu };
         let d = (p.psn.wrapping_sub(self.epsn)) & M24;
-        let send = matches!(p.op, 0..=5);
+        let inv = matches!(p.op, 0x16 | 0x17) && !uc && !ud;
+        let send = matches!(p.op, 0..=5) || inv;
         let write = matches!(p.op, 6..=11);
         let atomic = matches!(p.op, 0x13 | 0x14);
         let read = p.op == 12 || atomic;
-        let first = matches!(p.op, 0 | 4 | 5 | 6 | 10 | 11) || read;
-        let last = matches!(p.op, 2 | 3 | 4 | 5 | 8 | 9 | 10 | 11) || read;
+        let first = matches!(p.op, 0 | 4 | 5 | 6 | 10 | 11 | 0x17) || read;
+        let last = matches!(p.op, 2 | 3 | 4 | 5 | 8 | 9 | 10 | 11 | 0x16 | 0x17) || read;
         let imm = matches!(p.op, 3 | 5 | 9 | 11);
         let dlen = if atomic { 8 } else { p.dlen };
         let npk = dlen.div_ceil(mtu).max(1);
@@ -417,7 +443,7 @@ impl Qp {
             }
             if p.len > 0 {
                 jobs.push(Job::Pay {
-                    mr: rkey >> 8,
+                    mr: home(mrs, rkey),
                     va,
                     len: p.len,
                     src: p.src,
@@ -496,6 +522,14 @@ impl Qp {
             bytes += had + p.len;
             self.msg = Msg::Send { sge, off, bytes };
         }
+        if inv {
+            let key = (p.imm as u32).swap_bytes() as u64;
+            out.invs.push((key, p.qpn, self.cfg.pd));
+            if !may_invalidate(key) {
+                out.jobs.extend(jobs);
+                return self.fatal(p, out, 0x62, 2, Some(10));
+            }
+        }
         self.epsn = (self.epsn + 1) & M24;
         self.nak = false;
         if last {
@@ -503,7 +537,11 @@ impl Qp {
             self.msn = (self.msn + 1) & M24;
         }
         if last && (send || imm) {
-            let op = if write { 3 } else { imm as u64 };
+            let op = match (write, inv) {
+                (true, _) => 3,
+                (_, true) => 2,
+                _ => imm as u64,
+            };
             jobs.push(Job::Cqe {
                 cq: self.cfg.rcq,
                 qpn: p.qpn,
@@ -511,6 +549,7 @@ impl Qp {
                 index: self.ci,
                 status: 0,
                 imm: imm.then_some(p.imm),
+                inv: inv.then_some(p.imm),
                 sol: p.se,
                 len: bytes,
                 free: Some(p.slot),

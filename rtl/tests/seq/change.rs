@@ -87,12 +87,12 @@ fn regions_change() {
             c::remote_atomic,
             c::variant,
             c::pd,
-            c::pasid,
+            c::window,
             c::va,
             c::len,
         ];
         let r = |n: u64| access >> n & 1;
-        let want = [1, r(0), r(1), r(2), r(3), key & 0xFF, now, 4, va, len];
+        let want = [1, r(0), r(1), r(2), r(3), key & 0xFF, now, 0, va, len];
         assert_eq!(got.map(|f| f.get(&b.mrc[i])), want);
         use mr_map as m;
         let got = [m::page_shift, m::list, m::va_page, m::pasid].map(|f| f.get(&b.mrm[i]));

@@ -31,8 +31,10 @@ pub fn random(rng: &mut Rng, ids: &[u64]) -> [u8; 128] {
         op::DESTROY_CQ,
         op::DEALLOC_PD,
         op::NOP,
+        op::ALLOC_MW,
+        op::DEALLOC_MW,
         31,
-    ][rng.below(18) as usize];
+    ][rng.below(20) as usize];
     cmd::head::opcode.put(&mut c, o as u64);
     let id = any(rng);
     cmd::head::id.put(&mut c, id);
@@ -48,6 +50,7 @@ pub fn random(rng: &mut Rng, ids: &[u64]) -> [u8; 128] {
             cmd::reg_mr::va.put(&mut c, rng.next() >> 1);
             cmd::reg_mr::len.put(&mut c, 1 + rng.below(1 << 40));
         }
+        op::ALLOC_MW => cmd::alloc_mw::pd.put(&mut c, any(rng)),
         op::CREATE_QP => {
             use cmd::create_qp as f;
             f::qp_type.put(&mut c, 0);

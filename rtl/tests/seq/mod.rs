@@ -4,15 +4,17 @@
 mod change;
 pub mod cmds;
 mod told;
+mod windows;
 
 use metaroce_hdl_spec::cmd;
 use metaroce_rtl::diff::Rng;
 use metaroce_rtl::prims::packed::{bits_from_bytes, bits_to_bytes};
 use metaroce_rtl::sequencer::Sequencer;
 use metaroce_rtl::types::*;
+use metaroce_rtl::window::order;
 use num_bigint::BigUint;
 use rust_hdl::prelude::*;
-use std::collections::{HashMap, VecDeque};
+use std::collections::{HashMap, HashSet, VecDeque};
 
 /// 16 QPs, 16 MRs, 8 CQs, 8 PDs, 8 PASIDs, READs up to 4.
 pub type S = Sequencer<64, 4, 4, 3, 3, 3, 6, 4>;
@@ -44,6 +46,8 @@ pub enum Did {
     Ctl(usize, u64, u64, u64, u64),
     /// Both tokens of both paths have come out.
     Fenced,
+    /// Order to the window unit about an MR.
+    Win(u64, usize),
     Flush,
     Event(u64, u64, u64),
     Answer(u64, u64),
@@ -91,6 +95,9 @@ pub struct Bench {
     tokens: [Vec<u64>; 2],
     come: u32,
     orders: [Option<u64>; 5],
+    /// MRs with windows; when the window unit answers.
+    pub bound: HashSet<usize>,
+    win: Option<u64>,
     write: Vec<u8>,
     err_wait: u32,
     pub err_longest: u32,
@@ -139,7 +146,9 @@ macro_rules! all_inputs {
             sqf_ctl_ready,
             rqf_ctl_ready,
             tx_fence,
-            pl_fence
+            pl_fence,
+            win_done,
+            win_busy
         )
     };
 }
@@ -185,6 +194,8 @@ impl Bench {
             tokens: [vec![], vec![]],
             come: 0,
             orders: [None; 5],
+            bound: HashSet::new(),
+            win: None,
             write: vec![],
             err_wait: 0,
             err_longest: 0,
@@ -283,6 +294,22 @@ impl Bench {
         u.rqr_busy.next = self.busy && u.rqr_ctl_ready.next;
         u.sq_freed.next = self.freed.is_some();
         u.sq_freed_qp.next = self.freed.take().unwrap_or(1).into();
+        u.win_done.next = due(self.win);
+        u.win_busy.next = self.rng.p(0.5);
+        if u.win_done.next {
+            let o = u.win_data.val();
+            let (op, i) = (o.op.to_u64() as u128, o.mr.to_u64() as usize);
+            let busy = op == order::CLOSE && self.bound.contains(&i);
+            u.win_busy.next = busy;
+            match op {
+                order::CLOSE if !busy => self.mrc[i] = [0; 24],
+                order::DROP => self.mrc[i] = [0; 24],
+                order::NEW => _ = self.bound.remove(&i),
+                _ => assert!(busy),
+            }
+            self.win = None;
+            self.did.push(Did::Win(op as u64, i));
+        }
         u.rsp_psn.next = good(u.rsp_ctl_ready.next, self.rsp).into();
         assert!(simulate(u, 300));
         if let Some(trace) = &mut self.trace {
@@ -417,6 +444,9 @@ impl Bench {
             if on {
                 d.push(what);
             }
+        }
+        if u.win_valid.val() && !u.win_done.val() && self.win.is_none() {
+            self.win = Some(t + 1 + self.rng.below(15));
         }
         let orders = [
             (

@@ -78,7 +78,7 @@ type Qp = *mut IbvQpEx;
 pub struct QpFunctions {
     pub wr_atomic_cmp_swp: Option<unsafe extern "C" fn(Qp, u32, u64, u64, u64)>,
     pub wr_atomic_fetch_add: Option<unsafe extern "C" fn(Qp, u32, u64, u64)>,
-    pub wr_bind_mw: Option<unsafe extern "C" fn(Qp, *mut c_void, u32, *const c_void)>,
+    pub wr_bind_mw: Option<unsafe extern "C" fn(Qp, *mut IbvMw, u32, *const IbvMwBindInfo)>,
     pub wr_local_inv: Option<unsafe extern "C" fn(Qp, u32)>,
     pub wr_rdma_read: Option<unsafe extern "C" fn(Qp, u32, u64)>,
     pub wr_rdma_write: Option<unsafe extern "C" fn(Qp, u32, u64)>,
@@ -156,6 +156,9 @@ pub mod send_ops {
     pub const READ: u64 = 1 << 4;
     pub const CMP_SWAP: u64 = 1 << 5;
     pub const FETCH_ADD: u64 = 1 << 6;
+    pub const LOCAL_INV: u64 = 1 << 7;
+    pub const BIND_MW: u64 = 1 << 8;
+    pub const SEND_INV: u64 = 1 << 9;
 }
 
 /// `struct ibv_device_attr_ex` of release 44; older ones are shorter.

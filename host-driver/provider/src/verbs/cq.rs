@@ -147,12 +147,15 @@ impl Cq {
         // SAFETY: a complete entry: `peek` has acquired it.
         let words = unsafe { [*e, *e.add(1), *e.add(2), 0] };
         s.ci = (s.ci + 1) & CI_MASK;
-        let c = Completion::from(words);
+        let c = Completion::plain(words);
         let qp = self.ctx.qp_slot(c.qpn).load(Ordering::Acquire);
         // SAFETY: `destroy_qp` cleans this CQ under its lock before the QP goes. QPN 0 is nobody's.
         match unsafe { qp.as_ref() } {
             Some(qp) if qp.ibv().qp_num == c.qpn => {
                 c.fill(qp.complete(c.is_recv, c.index), wc);
+                if words[0] & FLAGGED != 0 {
+                    put_flags(words[0], wc);
+                }
                 Some(true)
             }
             _ => Some(false),
@@ -259,32 +262,52 @@ pub struct Completion {
     pub stamp: u64,
 }
 
-impl From<[u64; 4]> for Completion {
-    /// Positions are those of `cqe::cqe`; a test compares.
+/// Bits of word 0 that say that a completion has `wc_flags`.
+const FLAGGED: u64 = 7 << 57;
+
+/// `wc_flags` by word 0, and `imm`: a key is a number to the program, immediate data is bytes.
+fn flags_of(a: u64, imm: u32) -> (u32, u32) {
+    let flag = |bit: u32, value: u32| if a >> bit & 1 != 0 { value } else { 0 };
+    let inv = flag(58, abi::wc_flag::WITH_INV);
+    let flags = flag(57, abi::wc_flag::WITH_IMM) | inv | flag(59, abi::wc_flag::GRH);
+    (flags, if inv != 0 { u32::from_be(imm) } else { imm })
+}
+
+/// [`flags_of`] for a completion that was filled without. Apart, so that others pay a branch alone.
+#[cold]
+#[inline(never)]
+fn put_flags(a: u64, wc: &mut IbvWc) {
+    (wc.wc_flags, wc.imm) = flags_of(a, wc.imm);
+}
+
+impl Completion {
+    /// The fields, but those of [`flags_of`]. Positions are those of `cqe::cqe`; a test compares.
     #[inline(always)]
-    fn from([a, b, c, d]: [u64; 4]) -> Self {
-        let flag = |bit: u32, value: u32| if a >> bit & 1 != 0 { value } else { 0 };
-        let wc_flags = match a >> 57 & 7 {
-            0 => 0,
-            _ => {
-                flag(57, abi::wc_flag::WITH_IMM)
-                    | flag(58, abi::wc_flag::WITH_INV)
-                    | flag(59, abi::wc_flag::GRH)
-            }
-        };
+    fn plain([a, b, c, d]: [u64; 4]) -> Self {
         Completion {
             qpn: a as u32 & CI_MASK,
             opcode: (a >> 24) as u8,
             index: (a >> 32) as u16,
             status: (a >> 48) as u8,
             is_recv: a >> 56 & 1 != 0,
-            wc_flags,
+            wc_flags: 0,
             length: b as u32,
             imm: (b >> 32) as u32,
             src_qp: c as u32 & CI_MASK,
             vendor: (c >> 24) as u8,
             stamp: d,
         }
+    }
+}
+
+impl From<[u64; 4]> for Completion {
+    #[inline(always)]
+    fn from(w: [u64; 4]) -> Self {
+        let mut c = Completion::plain(w);
+        if w[0] & FLAGGED != 0 {
+            (c.wc_flags, c.imm) = flags_of(w[0], c.imm);
+        }
+        c
     }
 }
 
@@ -584,6 +607,15 @@ mod tests {
         cqe::cqe::with_imm.put(&mut b, 0);
         cqe::cqe::grh.put(&mut b, 0);
         cqe::cqe::with_inv.put(&mut b, 1);
-        assert_eq!(Completion::from(words(&b)).wc_flags, abi::wc_flag::WITH_INV);
+        // A key is a number.
+        let inv = Completion::from(words(&b));
+        let key = u32::from_be_bytes(b[12..16].try_into().unwrap());
+        assert_eq!((inv.wc_flags, inv.imm), (abi::wc_flag::WITH_INV, key));
+        // `take` fills in two steps.
+        let (mut once, mut twice) = (IbvWc::default(), IbvWc::default());
+        inv.fill(1, &mut once);
+        Completion::plain(words(&b)).fill(1, &mut twice);
+        put_flags(words(&b)[0], &mut twice);
+        assert_eq!(once, twice);
     }
 }

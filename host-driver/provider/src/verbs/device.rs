@@ -232,6 +232,9 @@ fn device_attr(ctx: &Ctx) -> IbvDeviceAttr {
     const PORT_ACTIVE_EVENT: u32 = 1 << 10;
     const SYS_IMAGE_GUID: u32 = 1 << 11;
     const RC_RNR_NAK_GEN: u32 = 1 << 12;
+    const MEM_WINDOW: u32 = 1 << 17;
+    /// Bound to a QP, whose PD counts, too. (MEM_MGT_EXTENSIONS would also promise fast registration.)
+    const MEM_WINDOW_TYPE_2B: u32 = 1 << 24;
     let caps = &ctx.caps;
     // SAFETY: plain numbers, for which zero is "none".
     let mut a: IbvDeviceAttr = unsafe { core::mem::zeroed() };
@@ -254,6 +257,10 @@ fn device_attr(ctx: &Ctx) -> IbvDeviceAttr {
     a.max_cqe = ring::MAX_CQE as c_int;
     // A key of 0 is nobody's: entry 0 stays empty.
     a.max_mr = (1 << caps.log_mr) - 1;
+    if caps.windows {
+        a.device_cap_flags |= MEM_WINDOW | MEM_WINDOW_TYPE_2B;
+        a.max_mw = a.max_mr;
+    }
     a.max_pd = 1 << caps.log_pd;
     a.max_qp_rd_atom = caps.max_rd as c_int;
     a.max_qp_init_rd_atom = caps.max_rd as c_int;

@@ -5,6 +5,7 @@ pub mod cq_ex;
 pub mod device;
 pub mod event;
 pub mod mr;
+pub mod mw;
 pub mod pd;
 pub mod post;
 pub mod qp;

@@ -23,7 +23,7 @@ struct Mr {
 #[derive(Clone, Copy)]
 struct Range {
     pd: u32,
-    /// The card's four access bits.
+    /// The card's four access bits, and MW_BIND.
     bits: u32,
     addr: u64,
     iova: u64,
@@ -34,7 +34,8 @@ impl Range {
     fn put(&self, list: &Dma, c: &mut [u8]) {
         use cmd::reg_mr as f;
         f::pd.put(c, self.pd as u64);
-        f::access.put(c, self.bits as u64);
+        f::access.put(c, (self.bits & RIGHTS) as u64);
+        f::mw_bind.put(c, (self.bits & access::MW_BIND != 0) as u64);
         f::page_shift.put(c, PAGE_SHIFT as u64);
         f::list.put(c, list.bus);
         f::va.put(c, self.iova);
@@ -64,11 +65,14 @@ fn list(ctx: &Ctx, addr: u64, len: u64, iova: u64, bits: u32) -> Result<Dma, Err
     Ok(list)
 }
 
-/// Access flags as the card's four bits.
-fn rights(flags: u32) -> Result<u32, Errno> {
-    let known =
-        access::LOCAL_WRITE | access::REMOTE_WRITE | access::REMOTE_READ | access::REMOTE_ATOMIC;
-    // Hints may be ignored; what changes meaning (windows, zero-based, on demand) may not.
+/// Rights that a region or, but for the first, a window has.
+pub const RIGHTS: u32 =
+    access::LOCAL_WRITE | access::REMOTE_WRITE | access::REMOTE_READ | access::REMOTE_ATOMIC;
+
+/// Access flags as `Range::bits`, on a card that has windows or not.
+fn rights(flags: u32, windows: bool) -> Result<u32, Errno> {
+    let known = RIGHTS | if windows { access::MW_BIND } else { 0 };
+    // Hints may be ignored; what changes meaning (zero-based, on demand) may not.
     if flags & !(known | access::HUGETLB | access::OPTIONAL) != 0 {
         return Err(libc::EOPNOTSUPP);
     }
@@ -98,8 +102,8 @@ pub unsafe extern "C" fn reg_mr(
     let (context, pd_handle) = unsafe { ((*pd).context, (*pd).handle) };
     let ctx = unsafe { Ctx::of(context) };
     let (addr_word, len) = (addr as u64, length as u64);
-    let made =
-        rights(flags as u32).and_then(|bits| Ok((bits, list(ctx, addr_word, len, iova, bits)?)));
+    let made = rights(flags as u32, ctx.caps.windows)
+        .and_then(|bits| Ok((bits, list(ctx, addr_word, len, iova, bits)?)));
     let (bits, list) = match made {
         Ok(m) => m,
         Err(e) => return fail(e),
@@ -198,7 +202,7 @@ unsafe fn rereg(
         new.pd = unsafe { pd.as_ref() }.ok_or(libc::EINVAL)?.handle;
     }
     if has(change::ACCESS) {
-        new.bits = rights(new_access as u32)?;
+        new.bits = rights(new_access as u32, ctx.caps.windows)?;
     }
     let mut moved = None;
     if has(change::TRANSLATION) {
@@ -250,14 +254,20 @@ mod tests {
 
     #[test]
     fn access_rights() {
-        assert_eq!(rights(0), Ok(0));
-        assert_eq!(rights(7), Ok(7));
-        assert_eq!(rights(1 | access::HUGETLB | 1 << 20), Ok(1));
-        assert_eq!(rights(access::REMOTE_WRITE), Err(libc::EINVAL));
-        assert_eq!(rights(access::REMOTE_ATOMIC), Err(libc::EINVAL));
-        for unsupported in [1 << 4, 1 << 5, 1 << 6] {
-            assert_eq!(rights(1 | unsupported), Err(libc::EOPNOTSUPP));
+        for windows in [false, true] {
+            let rights = |f| super::rights(f, windows);
+            assert_eq!(rights(0), Ok(0));
+            assert_eq!(rights(7), Ok(7));
+            assert_eq!(rights(1 | access::HUGETLB | 1 << 20), Ok(1));
+            assert_eq!(rights(access::REMOTE_WRITE), Err(libc::EINVAL));
+            assert_eq!(rights(access::REMOTE_ATOMIC), Err(libc::EINVAL));
+            for unsupported in [access::ZERO_BASED, 1 << 6] {
+                assert_eq!(rights(1 | unsupported), Err(libc::EOPNOTSUPP));
+            }
         }
+        let bind = access::MW_BIND | access::REMOTE_READ;
+        assert_eq!(rights(bind, false), Err(libc::EOPNOTSUPP));
+        assert_eq!(rights(bind, true), Ok(bind));
     }
 
     #[test]

@@ -1,8 +1,9 @@
 //! The data path: posting work. No system call, no allocation; the queue's lock is one atomic exchange.
 use super::ah::Ah;
+use super::mw;
 use super::qp::Qp;
 use super::wqe::{put_sge, simple, simple_inline, Wqe, AV_UNIT};
-use crate::abi::{send_flag, state, IbvQp, IbvRecvWr, IbvSendWr};
+use crate::abi::{mw_type, send_flag, state, wr_op, IbvQp, IbvRecvWr, IbvSendWr};
 use crate::card::Errno;
 use core::ffi::c_int;
 use metaroce_hdl_spec::regs::doorbell;
@@ -89,12 +90,9 @@ fn ring_unit(qp: &Qp, pi: u16) {
     qp.ctx.card.direct(doorbell::DIRECT_WQE, unit);
 }
 
-/// Writes one request into the ring at `pi`. The card does not look before the doorbell.
-///
-/// # Safety
-/// The send queue's lock is held; the request and what it points to are valid.
+/// A request may be put into the ring at `pi`.
 #[inline(always)]
-pub unsafe fn send_one(qp: &Qp, wr: &IbvSendWr, pi: u16) -> Result<Posted, Errno> {
+fn check(qp: &Qp, pi: u16) -> Result<(), Errno> {
     if !qp.ctx.usable() {
         return Err(qp.ctx.unusable());
     }
@@ -105,6 +103,16 @@ pub unsafe fn send_one(qp: &Qp, wr: &IbvSendWr, pi: u16) -> Result<Posted, Errno
     if qp.sq.full(pi) {
         return Err(libc::ENOMEM);
     }
+    Ok(())
+}
+
+/// Writes one request into the ring at `pi`. The card does not look before the doorbell.
+///
+/// # Safety
+/// The send queue's lock is held; the request and what it points to are valid.
+#[inline(always)]
+pub unsafe fn send_one(qp: &Qp, wr: &IbvSendWr, pi: u16) -> Result<Posted, Errno> {
+    check(qp, pi)?;
     // SAFETY: the program's request; the slot is free.
     unsafe {
         if wr.send_flags & send_flag::INLINE != 0 {
@@ -159,6 +167,14 @@ unsafe fn send_inline(qp: &Qp, wr: &IbvSendWr, pi: u16) -> Result<Posted, Errno>
 /// As for [`send_one`], which has checked the state.
 #[inline(never)]
 unsafe fn send_any(qp: &Qp, wr: &IbvSendWr, pi: u16) -> Result<Posted, Errno> {
+    if matches!(wr.opcode, wr_op::LOCAL_INV | wr_op::BIND_MW) {
+        // SAFETY: the program's request; the slot is free.
+        unsafe {
+            let unit = mw::unit(wr, &qp.limits, mw_type::TYPE_2, pi, qp.ibv().qp_num)?;
+            put(qp, wr, pi, unit);
+        }
+        return Ok(Posted(1));
+    }
     // SAFETY: the program's request.
     let mut wqe = unsafe { Wqe::encode(wr, &qp.limits, pi, qp.keep(pi))? };
     if qp.limits.ud {
@@ -197,6 +213,23 @@ unsafe fn send_any(qp: &Qp, wr: &IbvSendWr, pi: u16) -> Result<Posted, Errno> {
     } else {
         Posted(wqe.units as u32)
     })
+}
+
+/// Posts the BIND_MW of `ibv_bind_mw`, which is for windows of type 1.
+///
+/// # Safety
+/// `wr` and what it points to are valid.
+pub unsafe fn bind(qp: &Qp, wr: &IbvSendWr) -> Result<(), Errno> {
+    let mut s = qp.sq.state.lock();
+    check(qp, s.pi)?;
+    // SAFETY: the program's window and region; the slot is free.
+    unsafe {
+        let unit = mw::unit(wr, &qp.limits, mw_type::TYPE_1, s.pi, qp.ibv().qp_num)?;
+        put(qp, wr, s.pi, unit);
+    }
+    s.pi = s.pi.wrapping_add(1);
+    ring_send(qp, Posted(1), s.pi);
+    Ok(())
 }
 
 pub unsafe extern "C" fn post_recv(

@@ -7,10 +7,11 @@ use super::qp::{make, Qp, SqState};
 use super::{fail, wqe::max_sges};
 use crate::abi::ex::*;
 use crate::abi::{
-    qp_type, send_flag, wr_op, IbvAh, IbvContext, IbvQp, IbvQpInitAttr, IbvSendWr, IbvSge,
+    qp_type, send_flag, wr_op, IbvAh, IbvContext, IbvMw, IbvMwBindInfo, IbvQp, IbvQpInitAttr,
+    IbvSendWr, IbvSge,
 };
 use crate::card::Errno;
-use crate::ctx::Ctx;
+use crate::ctx::{Caps, Ctx};
 use crate::register::library;
 use core::ffi::{c_int, c_void};
 
@@ -19,23 +20,29 @@ const UC_OPS: u64 = UD_OPS | send_ops::WRITE | send_ops::WRITE_IMM;
 const UD_OPS: u64 = send_ops::SEND | send_ops::SEND_IMM;
 
 /// Operations that QPs of a type can be asked for.
-fn ops_of(kind: c_int, atomics: bool) -> u64 {
+fn ops_of(kind: c_int, caps: &Caps) -> u64 {
+    let when = |has, ops| if has { ops } else { 0 };
+    let local = when(caps.windows, send_ops::LOCAL_INV | send_ops::BIND_MW);
     match kind {
-        qp_type::RC if atomics => RC_OPS | send_ops::CMP_SWAP | send_ops::FETCH_ADD,
-        qp_type::RC => RC_OPS,
-        qp_type::UC => UC_OPS,
+        qp_type::RC => {
+            RC_OPS
+                | when(caps.atomics, send_ops::CMP_SWAP | send_ops::FETCH_ADD)
+                | when(caps.windows, send_ops::SEND_INV)
+                | local
+        }
+        qp_type::UC => UC_OPS | local,
         qp_type::UD => UD_OPS,
         _ => 0,
     }
 }
 
-fn check(a: &IbvQpInitAttrEx, atomics: bool) -> Result<(), Errno> {
+fn check(a: &IbvQpInitAttrEx, caps: &Caps) -> Result<(), Errno> {
     use qp_init::*;
     let has = |bit| a.comp_mask & bit != 0;
     if a.comp_mask & !(PD | CREATE_FLAGS | MAX_TSO_HEADER | SEND_OPS) != 0
         || (has(CREATE_FLAGS) && a.create_flags != 0)
         || (has(MAX_TSO_HEADER) && a.max_tso_header != 0)
-        || (has(SEND_OPS) && a.send_ops_flags & !ops_of(a.qp_type, atomics) != 0)
+        || (has(SEND_OPS) && a.send_ops_flags & !ops_of(a.qp_type, caps) != 0)
     {
         return Err(libc::EOPNOTSUPP);
     }
@@ -51,7 +58,7 @@ pub unsafe extern "C" fn create_qp_ex(
 ) -> *mut IbvQp {
     // SAFETY: the program's attributes, and a context of ours.
     let (a, ctx) = unsafe { (&mut *init, Ctx::of(context)) };
-    if let Err(e) = check(a, ctx.caps.atomics) {
+    if let Err(e) = check(a, &ctx.caps) {
         return fail(e);
     }
     let mut plain = IbvQpInitAttr {
@@ -86,16 +93,16 @@ const FUNCTIONS: QpFunctions = QpFunctions {
     wr_atomic_cmp_swp: Some(wr_atomic_cmp_swp),
     wr_atomic_fetch_add: Some(wr_atomic_fetch_add),
     wr_bind_mw: Some(wr_bind_mw),
-    wr_local_inv: Some(wr_with_key),
+    wr_local_inv: Some(wr_local_inv),
     wr_rdma_read: Some(wr_rdma_read),
     wr_rdma_write: Some(wr_rdma_write),
     wr_rdma_write_imm: Some(wr_rdma_write_imm),
     wr_send: Some(wr_send),
     wr_send_imm: Some(wr_send_imm),
-    wr_send_inv: Some(wr_with_key),
+    wr_send_inv: Some(wr_send_inv),
     wr_send_tso: Some(wr_send_tso),
     wr_set_ud_addr: Some(wr_set_ud_addr),
-    wr_set_xrc_srqn: Some(wr_with_key),
+    wr_set_xrc_srqn: Some(wr_set_xrc_srqn),
     wr_set_inline_data: Some(wr_set_inline_data),
     wr_set_inline_data_list: Some(wr_set_inline_data_list),
     wr_set_sge: Some(wr_set_sge),
@@ -292,13 +299,30 @@ unsafe extern "C" fn wr_atomic_fetch_add(ex: *mut IbvQpEx, rkey: u32, va: u64, a
     }
 }
 
+unsafe extern "C" fn wr_send_inv(ex: *mut IbvQpEx, key: u32) {
+    // SAFETY: between start and end.
+    unsafe { begin(ex, wr_op::SEND_INV, key, 0, 0) }
+}
+unsafe extern "C" fn wr_local_inv(ex: *mut IbvQpEx, key: u32) {
+    // SAFETY: between start and end.
+    unsafe { begin(ex, wr_op::LOCAL_INV, key, 0, 0) }
+}
+unsafe extern "C" fn wr_bind_mw(
+    ex: *mut IbvQpEx,
+    mw: *mut IbvMw,
+    rkey: u32,
+    info: *const IbvMwBindInfo,
+) {
+    // SAFETY: between start and end; the program's bind information.
+    unsafe {
+        begin(ex, wr_op::BIND_MW, 0, 0, 0);
+        parts(ex).1.build.wr.set_bind(mw, rkey, &*info);
+    }
+}
+
 // What the card does not do. A QP that asks for it is not made; a program that calls it all the same gets an errno, not
 // a jump to address 0.
-unsafe extern "C" fn wr_with_key(ex: *mut IbvQpEx, _: u32) {
-    // SAFETY: between start and end.
-    unsafe { refuse(ex, libc::EOPNOTSUPP) }
-}
-unsafe extern "C" fn wr_bind_mw(ex: *mut IbvQpEx, _: *mut c_void, _: u32, _: *const c_void) {
+unsafe extern "C" fn wr_set_xrc_srqn(ex: *mut IbvQpEx, _: u32) {
     // SAFETY: between start and end.
     unsafe { refuse(ex, libc::EOPNOTSUPP) }
 }
@@ -360,7 +384,9 @@ unsafe extern "C" fn wr_set_inline_data_list(ex: *mut IbvQpEx, n: usize, list: *
         .iter()
         .try_fold(0usize, |sum, d| sum.checked_add(d.length));
     match total {
-        Some(t) if t <= qp.limits.max_inline && b.wr.opcode < wr_op::READ => {}
+        Some(t)
+            if t <= qp.limits.max_inline
+                && (b.wr.opcode < wr_op::READ || b.wr.opcode == wr_op::SEND_INV) => {}
         // SAFETY: between start and end.
         _ => return unsafe { refuse(ex, libc::EINVAL) },
     }
@@ -393,33 +419,59 @@ mod tests {
         // SAFETY: plain numbers and pointers that `check` does not follow.
         let mut a: IbvQpInitAttrEx = unsafe { core::mem::zeroed() };
         a.qp_type = qp_type::RC;
-        assert_eq!(check(&a, false), Err(libc::EINVAL), "no PD");
+        let none = Caps {
+            log_qp: 8,
+            log_mr: 8,
+            log_cq: 8,
+            log_pd: 8,
+            max_sge: 4,
+            max_rd: 4,
+            atomics: false,
+            windows: false,
+            direct: false,
+        };
+        let check = |a: &IbvQpInitAttrEx, atomics, windows| {
+            let caps = Caps {
+                atomics,
+                windows,
+                ..none
+            };
+            super::check(a, &caps)
+        };
+        assert_eq!(check(&a, false, false), Err(libc::EINVAL), "no PD");
         a.comp_mask = qp_init::PD;
-        assert_eq!(check(&a, false), Err(libc::EINVAL), "NULL");
+        assert_eq!(check(&a, false, false), Err(libc::EINVAL), "NULL");
         let mut word = 0u64;
         a.pd = &raw mut word as *mut crate::abi::IbvPd;
-        assert_eq!(check(&a, false), Ok(()));
+        assert_eq!(check(&a, false, false), Ok(()));
         a.comp_mask |= qp_init::SEND_OPS | qp_init::CREATE_FLAGS | qp_init::MAX_TSO_HEADER;
-        for (kind, n) in [(qp_type::RC, 5), (qp_type::UC, 4), (qp_type::UD, 2), (8, 0)] {
+        for (kind, plain, with) in [
+            (qp_type::RC, 5, 8),
+            (qp_type::UC, 4, 6),
+            (qp_type::UD, 2, 2),
+            (8, 0, 0),
+        ] {
             a.qp_type = kind;
-            let good = (0..16).filter(|bit| {
-                a.send_ops_flags = 1 << bit;
-                check(&a, false) == Ok(())
-            });
-            assert_eq!(good.count(), n, "type {kind}");
+            for (windows, n) in [(false, plain), (true, with)] {
+                let good = (0..16).filter(|bit| {
+                    a.send_ops_flags = 1 << bit;
+                    check(&a, false, windows) == Ok(())
+                });
+                assert_eq!(good.count(), n, "type {kind}");
+            }
         }
         (a.qp_type, a.send_ops_flags) = (qp_type::RC, send_ops::CMP_SWAP | send_ops::FETCH_ADD);
-        assert_eq!(check(&a, false), Err(libc::EOPNOTSUPP));
-        assert_eq!(check(&a, true), Ok(()));
+        assert_eq!(check(&a, false, false), Err(libc::EOPNOTSUPP));
+        assert_eq!(check(&a, true, false), Ok(()));
         a.send_ops_flags = 0;
         a.create_flags = 2;
-        assert_eq!(check(&a, false), Err(libc::EOPNOTSUPP));
+        assert_eq!(check(&a, false, false), Err(libc::EOPNOTSUPP));
         (a.create_flags, a.max_tso_header) = (0, 1);
-        assert_eq!(check(&a, false), Err(libc::EOPNOTSUPP));
+        assert_eq!(check(&a, false, false), Err(libc::EOPNOTSUPP));
         a.max_tso_header = 0;
         for bit in [1, 4, 5, 7] {
             a.comp_mask = qp_init::PD | 1 << bit;
-            assert_eq!(check(&a, false), Err(libc::EOPNOTSUPP), "mask {bit}");
+            assert_eq!(check(&a, false, false), Err(libc::EOPNOTSUPP), "mask {bit}");
         }
     }
 }

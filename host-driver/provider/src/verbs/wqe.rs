@@ -55,6 +55,8 @@ pub struct Limits {
     pub uc: bool,
     /// The card does atomics.
     pub atomics: bool,
+    /// The card does memory windows and invalidation.
+    pub windows: bool,
     /// The card takes inline data of `MAX_INLINE` bytes from the WQE.
     pub inline_unit: bool,
     pub sig_all: bool,
@@ -92,17 +94,18 @@ fn opcode(wr: i32, l: &Limits) -> Result<u8, Errno> {
         wr_op::READ => (op::READ, !l.ud && !l.uc),
         wr_op::CMP_SWAP if l.atomics => (op::CMP_SWAP, !l.ud && !l.uc),
         wr_op::FETCH_ADD if l.atomics => (op::FETCH_ADD, !l.ud && !l.uc),
+        wr_op::SEND_INV if l.windows => (op::SEND_INV, !l.ud && !l.uc),
         _ => return Err(libc::EOPNOTSUPP),
     };
     allowed.then_some(op).ok_or(libc::EINVAL)
 }
 
-const KNOWN: u32 =
+pub const KNOWN: u32 =
     send_flag::FENCE | send_flag::SIGNALED | send_flag::SOLICITED | send_flag::INLINE;
 
 /// Word 0 of a WQE.
 #[inline(always)]
-fn head(op: u8, wr: &IbvSendWr, sig_all: bool, sges: usize, units: usize) -> u64 {
+pub fn head(op: u8, wr: &IbvSendWr, sig_all: bool, sges: usize, units: usize) -> u64 {
     const BITS: [u16; 16] = {
         let mut t = [0; 16];
         let mut k = 0;
@@ -297,7 +300,11 @@ impl Wqe {
                 wqe.put64(w, 0);
             }
         }
-        let first = head(op, wr, limits.sig_all, sges, wqe.units);
+        let mut first = head(op, wr, limits.sig_all, sges, wqe.units);
+        if op == op::SEND_INV {
+            // a key is a number to the program, and goes to the wire as immediate data does
+            first = (first & u32::MAX as u64) | (wr.imm.to_be() as u64) << 32;
+        }
         wqe.put64(0, first | if in_unit { INLINE } else { 0 });
         wqe.put64(1, length | (index as u64) << 32);
         if atomic {

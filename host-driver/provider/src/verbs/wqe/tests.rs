@@ -12,6 +12,7 @@ const RC: Limits = Limits {
     ud: false,
     uc: false,
     atomics: false,
+    windows: false,
     inline_unit: false,
     sig_all: false,
     one: one_sge(false, 16),
@@ -395,4 +396,38 @@ fn empty_sges_are_left_out() {
     let w = unsafe { Wqe::encode(&wr(wr_op::SEND, 0, &mut s), &RC, 0, NOWHERE) }.unwrap();
     assert_eq!((sq::num_sge.get(w.unit(0)), w.units), (2, 1));
     assert_eq!(sq::sge1_len.get(w.unit(0)), 3);
+}
+
+#[test]
+fn a_key_to_invalidate_goes_as_on_the_wire() {
+    let card = Limits {
+        windows: true,
+        inline_unit: true,
+        ..RC
+    };
+    let encode = |l: &Limits, flags, s: &mut [IbvSge]| {
+        let mut w = wr(wr_op::SEND_INV, flags, s);
+        w.imm = 0x0001_2345;
+        assert!(unsafe { simple(&w, l, 5, 9) }.is_none());
+        assert!(unsafe { simple_inline(&w, l, 5, 9) }.is_none());
+        unsafe { Wqe::encode(&w, l, 5, NOWHERE) }.map(|w| w.unit(0).to_vec())
+    };
+    let data = [7u8; 8];
+    let inline = IbvSge {
+        addr: data.as_ptr() as u64,
+        length: 8,
+        lkey: 0,
+    };
+    for (flags, s) in [(0, &mut sges(1)[..]), (send_flag::INLINE, &mut [inline])] {
+        let b = encode(&card, flags, s).unwrap();
+        assert_eq!(sq::opcode.get(&b), op::SEND_INV as u64);
+        assert_eq!(b[4..8], [0x00, 0x01, 0x23, 0x45]);
+        let got = (sq::inline.get(&b), sq::num_sge.get(&b));
+        assert_eq!(got, ((flags != 0) as u64, (flags == 0) as u64));
+    }
+    let uc = Limits { uc: true, ..card };
+    let ud = Limits { ud: true, ..card };
+    assert_eq!(encode(&RC, 0, &mut sges(1)), Err(libc::EOPNOTSUPP));
+    assert_eq!(encode(&uc, 0, &mut sges(1)), Err(libc::EINVAL));
+    assert_eq!(encode(&ud, 0, &mut sges(1)), Err(libc::EINVAL));
 }
