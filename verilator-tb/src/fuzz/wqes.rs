@@ -157,12 +157,10 @@ impl Fuzz for Wqes {
                         1 => unit = rng.bytes(64),
                         _ => {}
                     }
-                    if rng.below(64) != 0 {
-                        // It is a doorbell, too: one with a wrong index makes the card go around the ring up to
-                        // 65,536 units, which takes it some milliseconds and nobody else anything.
-                        wqe::sq::index.put(&mut unit, first as u64);
-                        wqe::sq::units.put(&mut unit, units);
-                    }
+                    // It is a doorbell, too: one with a wrong index makes the card go around the ring up to 65,536 units,
+                    // old requests again and again, which takes long and costs nobody else anything.
+                    wqe::sq::index.put(&mut unit, first as u64);
+                    wqe::sq::units.put(&mut unit, units);
                     self.w.p.sim.nodes[e].mmio.push_back(MmioWrite {
                         addr: 2 * regs::PAGE + regs::doorbell::DIRECT_WQE,
                         len: 64,
