@@ -6,7 +6,7 @@ use super::{
 };
 use crate::{
     node::MmioWrite,
-    script::{UdDest, Wr},
+    script::{Bind, UdDest, Wr},
 };
 use metaroce_hdl_spec::{regs, table::qp_type, wqe};
 
@@ -97,6 +97,21 @@ impl Wqes {
             }),
             sges: if inline.is_some() { vec![] } else { sges },
             inline,
+            bind: (rng.below(4) == 0).then(|| Bind {
+                key: if rng.below(2) == 0 {
+                    key
+                } else {
+                    rng.next() as u32
+                },
+                lkey: if rng.below(4) == 0 {
+                    rng.next() as u32
+                } else {
+                    key
+                },
+                va: buf.wrapping_add(rng.below(2 * MR)),
+                len: rng.below(MR),
+                access: rng.below(16),
+            }),
         }
     }
 }
