@@ -241,7 +241,7 @@ impl Peer {
             let last = left <= mtu;
             let base = if kind == 1 { 0 } else { 6 };
             // the RC of it: some SENDs invalidate a window
-            let inv = kind == 1 && last && q.cfg.ty == 0 && rng.p(0.5);
+            let inv = kind == 1 && last && q.cfg.ty == 0 && rng.p(0.8);
             p.op = match (first, last, imm) {
                 (_, true, _) if inv => 0x16 + first as u8,
                 (true, false, _) => base,
@@ -465,12 +465,12 @@ fn random(name: &str, seed: u64, cycles: usize, ready: f64, valid: f64) {
 
 #[test]
 fn random_traffic() {
-    random("responder_random", 1, 12_000, 0.6, 0.7);
+    random("responder_random", 1, 16_000, 0.6, 0.7);
 }
 
 #[test]
 fn random_traffic_no_back_pressure() {
-    random("responder_random_b", 2, 12_000, 1.0, 1.0);
+    random("responder_random_b", 2, 16_000, 1.0, 1.0);
 }
 
 /// QP 1 live with ePSN 100, MTU 1024, four receives of 8 KiB in MR 2; MR 2 writable, MR 3 readable, 64 KiB each.
