@@ -906,6 +906,8 @@ impl<
         self.wr_meta.next = self.hostport.wr_meta.val();
         self.hostport.wr_ready.next = self.wr_ready.val();
         self.xl_tx.limit_log.next = self.regs.mrrs_log.val();
+        self.sqfetch.limit_log.next = self.regs.mrrs_log.val();
+        self.rqfetch.limit_log.next = self.regs.mrrs_log.val();
         self.placement.mps_log.next = self.regs.mps_log.val();
         self.xl_tx.flush.next = self.sequencer.mtt_flush.val();
         self.placement.mtt_flush.next = self.sequencer.mtt_flush.val();

@@ -198,6 +198,7 @@ pub const AT_ONCE: HostPortConfig = HostPortConfig {
     read_ns: 0,
     spread_ns: 0,
     mbps: 0,
+    stall_ppm: 0,
 };
 
 /// `direct`: inline data in a direct WQE.

@@ -21,6 +21,10 @@ use std::{
 
 /// Longest wait for a client's agent before it is given up.
 const AGENT_TIMEOUT: Duration = Duration::from_secs(20);
+/// Messages of a client that are looked at in one go.
+const PUMP: usize = 256;
+/// Questions of a client that may wait for their answers.
+const QUESTIONS: usize = 1024;
 /// Payload writes are gathered up to this many bytes before they go to the agent.
 const GATHER: usize = MAX_DATA;
 
@@ -156,6 +160,8 @@ pub struct Client {
     arena: Arena,
     direct: bool,
     next_tag: u32,
+    /// Reads that wait for the agent: bytes by tag.
+    asked: HashMap<u32, usize>,
     /// Answers that have come; None = fault.
     answers: HashMap<u32, Option<Vec<u8>>>,
     gather: Option<(u64, Vec<u8>)>,
@@ -185,6 +191,7 @@ impl Client {
             arena,
             direct: false,
             next_tag: 1,
+            asked: HashMap::new(),
             answers: HashMap::new(),
             gather: None,
             writes_out: 0,
@@ -285,11 +292,15 @@ impl Client {
         }
     }
 
-    /// Takes all messages that have come. True when there was one.
+    /// Takes the messages that have come, but not more than some: one that never stops must not stop all others.
+    /// True when there was one.
     pub fn pump(&mut self) -> bool {
         let mut any = false;
         let mut b = [0u8; MAX_MSG + 1];
-        while self.dead.is_none() {
+        for _ in 0..PUMP {
+            if self.dead.is_some() {
+                break;
+            }
             // SAFETY: buffer and length belong together.
             let n = unsafe {
                 libc::recv(
@@ -326,13 +337,29 @@ impl Client {
 
     fn message(&mut self, h: &Head, data: &[u8]) {
         match h.kind {
-            Kind::ReadDone => {
-                self.answers
-                    .insert(h.tag, (h.status == 0).then(|| data.to_vec()));
+            // The card counts on as many bytes as it asked for: others would land in packets of other clients.
+            Kind::ReadDone => match self.asked.remove(&h.tag) {
+                Some(n) if h.status != 0 || n == data.len() => {
+                    self.answers
+                        .insert(h.tag, (h.status == 0).then(|| data.to_vec()));
+                }
+                Some(n) => self.die(format!(
+                    "it answered a read of {n} bytes with {}",
+                    data.len()
+                )),
+                None => self.die("it answered a read that was not asked".into()),
+            },
+            Kind::WriteDone if self.writes_out == 0 => {
+                self.die("it confirmed a write that was not asked".into())
             }
             Kind::WriteDone => {
-                self.writes_out = self.writes_out.saturating_sub(1);
+                self.writes_out -= 1;
                 self.release();
+            }
+            Kind::MmioRead | Kind::Neighbor
+                if self.mmio_reads.len() + self.neighbors.len() >= QUESTIONS =>
+            {
+                self.die(format!("it asked {QUESTIONS} questions at once"))
             }
             Kind::MmioRead => self.mmio_reads.push_back((h.tag, h.addr as u32)),
             Kind::Neighbor => {
@@ -524,6 +551,7 @@ impl Memory for ClientMemory {
                         c.flush();
                         let tag = c.next_tag;
                         c.next_tag = c.next_tag.wrapping_add(1);
+                        c.asked.insert(tag, len);
                         let h = Head {
                             tag,
                             addr,
@@ -587,3 +615,6 @@ impl Memory for ClientMemory {
         self
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -18,6 +18,9 @@ pub struct HostPortConfig {
     pub spread_ns: u64,
     /// Limit of each direction, Mb/s; 0 = one bus word per cycle.
     pub mbps: u64,
+    /// Cycles in which the bus takes no request though it could, in parts per million of each kind.
+    #[serde(default)]
+    pub stall_ppm: u32,
 }
 
 impl Default for HostPortConfig {
@@ -26,6 +29,7 @@ impl Default for HostPortConfig {
             read_ns: 600,
             spread_ns: 150,
             mbps: 0,
+            stall_ppm: 0,
         }
     }
 }
@@ -73,6 +77,8 @@ pub struct HostPortStats {
 
 pub struct HostPort {
     cfg: HostPortConfig,
+    /// Largest write and read request: as the administrator has set PCIE_LIMITS.
+    limits: (usize, usize),
     rng: Rng,
     pending: VecDeque<Pending>,
     sending: Option<Sending>,
@@ -139,6 +145,8 @@ impl HostPort {
     pub fn new(cfg: HostPortConfig, seed: u64) -> HostPort {
         HostPort {
             cfg,
+            // Power-up values.
+            limits: (256, 512),
             rng: Rng::new(seed),
             pending: VecDeque::new(),
             sending: None,
@@ -149,6 +157,11 @@ impl HostPort {
             latency: LatencyLog::default(),
             silent_ps: 0,
         }
+    }
+
+    /// PCIE_LIMITS was written.
+    pub fn set_limits(&mut self, v: u32) {
+        self.limits = (128 << (v & 7).min(2), 128 << (v >> 4 & 7).min(5));
     }
 
     /// Silence of the whole card that was jumped over.
@@ -177,8 +190,10 @@ impl HostPort {
 
     /// Drives the card's inputs for this cycle.
     pub fn drive(&mut self, now_ps: u64, i: &mut In, mem: &mut dyn Memory) {
-        i.rd_ready = (self.pending.len() < 256) as u8;
-        i.wr_ready = (self.write_budget_ps <= now_ps) as u8;
+        let stall = self.cfg.stall_ppm;
+        let mut go = |yes: bool| (yes && !self.rng.chance(stall)) as u8;
+        i.rd_ready = go(self.pending.len() < 256);
+        i.wr_ready = go(self.write_budget_ps <= now_ps);
         i.hrd_valid = 0;
         if self.sending.is_none() {
             // The earliest completion whose time has come; random extra delays reorder them.
@@ -239,6 +254,11 @@ impl HostPort {
                 len > 0 && len <= 4096 && (addr % 4096) as usize + len <= 4096,
                 "card bug: read of {len} bytes at {addr:#x} (tag {tag:#x}) crosses 4 KiB"
             );
+            assert!(
+                len <= self.limits.1,
+                "card bug: read of {len} bytes at {addr:#x} (tag {tag:#x}), the limit is {}",
+                self.limits.1
+            );
             self.stats.reads += 1;
             self.stats.read_bytes += len as u64;
             let ticket = mem.start_read(pasid, addr, len);
@@ -273,6 +293,11 @@ impl HostPort {
             assert!(
                 len > 0 && (addr % 4096) as usize + len <= 4096,
                 "card bug: write of {len} bytes at {addr:#x} crosses 4 KiB"
+            );
+            assert!(
+                len <= self.limits.0,
+                "card bug: write of {len} bytes at {addr:#x}, the limit is {}",
+                self.limits.0
             );
             let word = words_to_bytes(&o.wr_data);
             let lane = if sop { (addr % 64) as usize } else { 0 };

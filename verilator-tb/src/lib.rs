@@ -6,10 +6,12 @@
 
 pub mod bench;
 pub mod client;
+pub mod craft;
 pub mod door;
 pub mod fabric;
 pub mod faults;
 pub mod ffi;
+pub mod fuzz;
 pub mod hostport;
 pub mod memory;
 pub mod node;

@@ -31,6 +31,10 @@ pub struct FlatMemory {
     pub interrupts: HashMap<u16, u64>,
     /// PASID -> address ranges that fault (a test takes memory away).
     pub holes: Vec<(u16, u64, u64)>,
+    /// PASIDs and what of their memory is the card's to touch (start, end); others may be touched anywhere.
+    pub guard: HashMap<u16, Vec<(u64, u64)>>,
+    /// Touches beside the guarded ranges.
+    pub strays: Vec<String>,
     /// Addresses from, below, and whether a read began there since this was set.
     pub watch: Option<(u64, u64, bool)>,
 }
@@ -55,6 +59,10 @@ impl FlatMemory {
         self.peek(pasid, addr, &mut v);
         v
     }
+    /// The memory of a process that has ended.
+    pub fn forget(&mut self, pasid: u16) {
+        self.pages.retain(|k, _| k.0 != pasid);
+    }
     pub fn poke(&mut self, pasid: u16, addr: u64, data: &[u8]) {
         let mut at = 0;
         while at < data.len() {
@@ -67,6 +75,17 @@ impl FlatMemory {
                 .or_insert_with(|| Box::new([0; PAGE as usize]));
             p[off..off + n].copy_from_slice(&data[at..at + n]);
             at += n;
+        }
+    }
+    fn look(&mut self, what: &str, pasid: u16, addr: u64, len: usize) {
+        let end = addr + len as u64;
+        let Some(v) = self.guard.get(&pasid) else {
+            return;
+        };
+        if !v.iter().any(|(a, b)| *a <= addr && end <= *b) && self.strays.len() < 10 {
+            self.strays.push(format!(
+                "{what} of {len} bytes at {addr:#x} of PASID {pasid}"
+            ));
         }
     }
     fn hole(&self, pasid: u16, addr: u64, len: u64) -> bool {
@@ -82,6 +101,7 @@ impl Memory for FlatMemory {
             *hit |= addr < *below && addr + len as u64 > *from;
         }
         self.next += 1;
+        self.look("read", pasid, addr, len);
         let data = (!self.hole(pasid, addr, len as u64)).then(|| self.peek_vec(pasid, addr, len));
         self.reads.insert(self.next, data);
         self.next
@@ -90,6 +110,7 @@ impl Memory for FlatMemory {
         self.reads.remove(&t).flatten()
     }
     fn write(&mut self, pasid: u16, addr: u64, data: &[u8]) {
+        self.look("write", pasid, addr, data.len());
         if !self.hole(pasid, addr, data.len() as u64) {
             self.poke(pasid, addr, data);
         }

@@ -301,6 +301,10 @@ impl Node {
         };
         if self.i.mmio_wr_valid != 0 && self.o.mmio_wr_ready != 0 {
             let w = self.mmio.pop_front().expect("it was offered");
+            if w.addr == regs::admin::PCIE_LIMITS {
+                let v = [w.data[0], w.data[1], w.data[2], w.data[3]];
+                self.host.set_limits(u32::from_le_bytes(v));
+            }
             let at = w.addr % regs::PAGE;
             let send = at == regs::doorbell::SQ || at == regs::doorbell::DIRECT_WQE;
             if w.addr >= regs::PAGE && send {

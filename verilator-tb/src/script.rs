@@ -159,6 +159,8 @@ pub struct Cqe {
 }
 
 pub(crate) const PAGE: u64 = 4096;
+/// First address of a process.
+const FIRST: u64 = 0x1_0000_0000;
 
 /// A receive entry of `2^stride` units.
 pub(crate) fn recv_entry(sges: &[(u64, u32, u32)], stride: u32) -> Vec<u8> {
@@ -183,7 +185,7 @@ impl Host {
         let mut h = Host {
             card,
             pasid,
-            next: 0x1_0000_0000,
+            next: FIRST,
             seq: 0,
             block: 0,
             eq,
@@ -207,6 +209,11 @@ impl Host {
         let a = self.next.next_multiple_of(align);
         self.next = a + bytes;
         a
+    }
+
+    /// All that [`Host::alloc`] has given out: start and end.
+    pub fn allocated(&self) -> (u64, u64) {
+        (FIRST, self.next.next_multiple_of(PAGE))
     }
 
     pub(crate) fn doorbell(&self, sim: &mut Sim, offset: u32, v: u64) {
@@ -463,7 +470,20 @@ impl Host {
 
     /// RESET -> INIT -> RTR -> RTS towards `peer` on card `peer_card`.
     pub fn connect(&mut self, sim: &mut Sim, qp: &Qp, peer_card: usize, peer_qpn: u32, c: &Conn) {
-        for step in 0..3 {
+        self.connect_up_to(sim, qp, peer_card, peer_qpn, c, 3);
+    }
+
+    /// The same, but only up to `state` (1 INIT, 2 RTR, 3 RTS).
+    pub fn connect_up_to(
+        &mut self,
+        sim: &mut Sim,
+        qp: &Qp,
+        peer_card: usize,
+        peer_qpn: u32,
+        c: &Conn,
+        state: u8,
+    ) {
+        for step in 0..state as usize {
             self.begin_step(sim, qp, step, peer_card, peer_qpn, c);
             self.end(sim)
                 .unwrap_or_else(|e| panic!("step {step} to RTS: {e}"));
@@ -573,6 +593,7 @@ impl Host {
             a::dqpn.put(u, d.qpn as u64);
             a::qkey.put(u, d.qkey as u64);
             a::hop_limit.put(u, 64);
+            a::tclass.put(u, Conn::default().tclass as u64);
             a::sport.put(u, 0xC123);
             a::dmac.put_bytes(u, &d.mac);
             a::dgid.put_bytes(u, &d.gid);

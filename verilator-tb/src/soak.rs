@@ -7,13 +7,19 @@
 
 use crate::{
     fabric::{FabricConfig, Faults},
+    hostport::HostPortConfig,
+    node::MmioWrite,
     pair::Pair,
     rng::Rng,
     script::{Conn, Cqe, UdDest, Wr},
     sim::SimConfig,
     watch::Watch,
 };
-use metaroce_hdl_spec::{regs::Ctr, table::qp_type, wqe::op};
+use metaroce_hdl_spec::{
+    regs::{self, Ctr},
+    table::qp_type,
+    wqe::op,
+};
 use metaroce_protocol::model::Target;
 use std::collections::{HashMap, VecDeque};
 
@@ -291,6 +297,16 @@ impl Soak {
             });
         }
         wr
+    }
+
+    /// Another bus of both hosts from now on: its behaviour, and PCIE_LIMITS.
+    pub fn host(&mut self, cfg: HostPortConfig, limits: u32) {
+        for n in &mut self.p.sim.nodes {
+            n.host.set_config(cfg);
+            n.mmio
+                .push_back(MmioWrite::u32(regs::admin::PCIE_LIMITS, limits));
+        }
+        self.p.run(20);
     }
 
     /// One round; panics with what is wrong. Returns the frames that it took.

@@ -13,6 +13,7 @@ fn read_sees_the_writes_before_it() {
                 read_ns: 20,
                 spread_ns: 0,
                 mbps,
+                ..HostPortConfig::default()
             },
             ..SimConfig::default()
         };

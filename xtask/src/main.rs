@@ -37,8 +37,10 @@ enum Task {
         #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
         args: Vec<String>,
     },
-    /// Long random run with faults on the wire: [MESSAGES] [SEED]
+    /// Long random run with faults on the wire: [MESSAGES] [SEED]; `-- --faults [SEED]`: one fault at every frame of every operation
     Soak { args: Vec<String> },
+    /// Random frames, commands, work requests, host messages: [wire|commands|wqes|socket] [SECONDS] [SEED]
+    Fuzz { args: Vec<String> },
     /// perftest's tools with every transport and option, into docs/results/perftest.md; with words: only combinations that have all of them
     Tools {
         #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
@@ -67,6 +69,7 @@ fn main() -> anyhow::Result<()> {
         Task::Test { filter } => check::run(&root, &filter),
         Task::Bench { args } => check::tb(&root, "bench", &args),
         Task::Soak { args } => check::tb(&root, "soak", &args),
+        Task::Fuzz { args } => check::tb(&root, "fuzz", &args),
         Task::Tools { words } => tools::run(&root, &words),
         Task::Releases { suites } => releases::run_all(&root, &suites),
         Task::Lint => lint::run(&root),

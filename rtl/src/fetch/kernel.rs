@@ -167,9 +167,9 @@ impl<const LQ: usize, const LS: usize, const A: usize> Logic for Fetch<LQ, LS, A
         self.gmask.next = 7.into();
         if self.log.q.val() == 0 {
             self.gmask.next = 0.into();
-        } else if self.log.q.val() == 1 {
+        } else if (self.log.q.val() == 1) | (self.limit_log.val() == 7) {
             self.gmask.next = 1.into();
-        } else if self.log.q.val() == 2 {
+        } else if (self.log.q.val() == 2) | (self.limit_log.val() == 8) {
             self.gmask.next = 3.into();
         }
         self.fi4.next = self.fi.val().get_bits::<4>(0);

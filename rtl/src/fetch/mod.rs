@@ -50,8 +50,9 @@ pub enum FetchState {
 /// Fetch of ring entries of one 64-byte unit into slot RAM.
 ///
 /// * `LQ` log2 of QPs, `LS` log2 of slots a QP, `A` = `LQ + LS`. `new` chooses send or receive rings.
-/// * One read in flight a QP, 16 over all (tags `base` .. `base + 15`), up to 8 units a read. A read never leaves its aligned group
-///   of 8 units (of the whole ring when that is smaller), which keeps it inside 4 KiB and inside the ring.
+/// * One read in flight a QP, 16 over all (tags `base` .. `base + 15`), up to 8 units a read, 2 or 4 where `limit_log` (log2 of the
+///   longest read request in bytes, 7 or more) allows no more. A read never leaves its aligned group of so many units (of the whole
+///   ring when that is smaller), which keeps it inside 4 KiB and inside the ring.
 /// * `una`: freed up to; units `una .. una + 2^LS` have slots. `free` is taken in every cycle (but not in the one where a
 ///   reset clears `una`), so the consumer that frees never waits for this block.
 /// * Events (completion, control, doorbell, freed slots, tag) take 5 cycles each; a doorbell leads to its read 4 cycles later.
@@ -67,6 +68,7 @@ pub struct Fetch<const LQ: usize, const LS: usize, const A: usize> {
     pub clock: Signal<In, Clock>,
     pub rst: Signal<In, bool>,
     pub now: Signal<In, Bits<48>>,
+    pub limit_log: Signal<In, Bits<4>>,
     pub db_valid: Signal<In, bool>,
     pub db_data: Signal<In, QpIdx>,
     /// The doorbell brings its only new unit along (send).
@@ -229,6 +231,7 @@ impl<const LQ: usize, const LS: usize, const A: usize> Fetch<LQ, LS, A> {
             clock: Default::default(),
             rst: Default::default(),
             now: Default::default(),
+            limit_log: Default::default(),
             db_valid: Default::default(),
             db_data: Default::default(),
             db_direct: Default::default(),

@@ -17,6 +17,8 @@ pub struct RqFetch<const LQ: usize, const LS: usize, const A: usize> {
     pub clock: Signal<In, Clock>,
     pub rst: Signal<In, bool>,
     pub now: Signal<In, Bits<48>>,
+    /// log2 of the longest read request, bytes.
+    pub limit_log: Signal<In, Bits<4>>,
     pub rqdb_valid: Signal<In, bool>,
     pub rqdb_data: Signal<In, QpIdx>,
     pub rqdb_ready: Signal<Out, bool>,
@@ -54,6 +56,7 @@ impl<const LQ: usize, const LS: usize, const A: usize> Default for RqFetch<LQ, L
             clock: Default::default(),
             rst: Default::default(),
             now: Default::default(),
+            limit_log: Default::default(),
             rqdb_valid: Default::default(),
             rqdb_data: Default::default(),
             rqdb_ready: Default::default(),
@@ -93,6 +96,7 @@ impl<const LQ: usize, const LS: usize, const A: usize> Logic for RqFetch<LQ, LS,
         clock!(self, clock, core);
         self.core.rst.next = self.rst.val();
         self.core.now.next = self.now.val();
+        self.core.limit_log.next = self.limit_log.val();
         self.core.db_valid.next = self.rqdb_valid.val();
         self.core.db_data.next = self.rqdb_data.val();
         self.core.db_direct.next = false;

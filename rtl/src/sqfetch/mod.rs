@@ -18,6 +18,8 @@ pub struct SqFetch<const LQ: usize, const LS: usize, const A: usize> {
     pub clock: Signal<In, Clock>,
     pub rst: Signal<In, bool>,
     pub now: Signal<In, Bits<48>>,
+    /// log2 of the longest read request, bytes.
+    pub limit_log: Signal<In, Bits<4>>,
     pub sqdb_valid: Signal<In, bool>,
     pub sqdb_data: Signal<In, QpIdx>,
     pub sqdb_direct: Signal<In, bool>,
@@ -58,6 +60,7 @@ impl<const LQ: usize, const LS: usize, const A: usize> Default for SqFetch<LQ, L
             clock: Default::default(),
             rst: Default::default(),
             now: Default::default(),
+            limit_log: Default::default(),
             sqdb_valid: Default::default(),
             sqdb_data: Default::default(),
             sqdb_direct: Default::default(),
@@ -100,6 +103,7 @@ impl<const LQ: usize, const LS: usize, const A: usize> Logic for SqFetch<LQ, LS,
         clock!(self, clock, core);
         self.core.rst.next = self.rst.val();
         self.core.now.next = self.now.val();
+        self.core.limit_log.next = self.limit_log.val();
         self.core.db_valid.next = self.sqdb_valid.val();
         self.core.db_data.next = self.sqdb_data.val();
         self.core.db_direct.next = self.sqdb_direct.val();
