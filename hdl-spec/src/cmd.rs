@@ -15,7 +15,7 @@ codes! {
     op {
         NOP = 0, "Answers";
         ALLOC_PD = 1, "New protection domain in `response.id`";
-        DEALLOC_PD = 2, "Frees PD `id`; EBUSY while an MR, window or QP uses it";
+        DEALLOC_PD = 2, "Frees PD `id`; EBUSY while an MR, window, QP or SRQ uses it";
         CREATE_EQ = 3, "Event queue of this PASID; the first command of a process";
         CREATE_CQ = 4, "New CQN in `response.id`";
         DESTROY_CQ = 5, "Destroys CQN `id`; EBUSY while a QP uses it";
@@ -31,6 +31,10 @@ codes! {
         RESIZE_CQ = 15, "CQN `id` goes on in the ring of CREATE_CQ's fields; no CQE goes to the old one afterwards";
         ALLOC_MW = 16, "New key of a memory window, not bound, in `response.id`";
         DEALLOC_MW = 17, "Frees window `id`, bound or not; no DMA through it afterwards";
+        CREATE_SRQ = 18, "New SRQN in `response.id`; it is a QPN of the same table, and its receive doorbell is that of a QP";
+        MODIFY_SRQ = 19, "Arms the limit of SRQN `id`";
+        QUERY_SRQ = 20, "Armed limit of SRQN `id` in `response.rq_psn`, 0 for none";
+        DESTROY_SRQ = 21, "Destroys SRQN `id`; EBUSY while a QP uses it";
     }
 }
 
@@ -62,7 +66,7 @@ layout! {
         id: 0, 32, "Created object (PD, CQN, key, QPN)";
         state: 32, 8, "QUERY_QP: state";
         sq_psn: 64, 24, "QUERY_QP: next PSN to send";
-        rq_psn: 96, 24, "QUERY_QP: next PSN expected";
+        rq_psn: 96, 24, "QUERY_QP: next PSN expected. QUERY_SRQ: limit. DESTROY_QP, MODIFY_QP to RESET: bit 16 says that the QP held the SRQ entry of bits 15:0, which is gone";
         sq_head: 128, 16, "QUERY_QP: oldest send unit not completed";
         status: 448, 8, "0 or a positive errno";
         seq: 480, 32, "Sequence of the command; written last";
@@ -107,13 +111,30 @@ layout! {
     create_qp: 1024 {
         qp_type: 96, 2, "As `qp_cfg.qp_type`";
         sq_log: 98, 4, "log2 of the send ring, units (4..=15)";
-        rq_log: 102, 4, "log2 of the receive ring, entries (0..=15)";
-        rq_stride: 106, 2, "log2 of units per receive entry";
-        pd: 108, 12, "Protection domain";
+        rq_log: 102, 4, "log2 of the receive ring, units (0..=15)";
+        rq_stride: 106, 2, "log2 of units per receive entry (0..=2); with an SRQ that of the SRQ";
+        pd: 108, 12, "Protection domain; with an SRQ that of the SRQ";
+        srq: 120, 1, "Receives come from SRQ `srqn`: RC and UD";
         sq_base: 128, 64, "Bus address";
         rq_base: 192, 64, "Bus address";
         scq: 256, 12, "Send CQN";
         rcq: 272, 12, "Receive CQN";
+        srqn: 288, 32, "SRQN";
+    }
+}
+layout! {
+    /// CREATE_SRQ. The ring is 4 KiB aligned.
+    create_srq: 1024 {
+        log: 102, 4, "log2 of the ring, units (0..=15)";
+        stride: 106, 2, "log2 of units per entry (0..=2)";
+        pd: 108, 12, "Protection domain";
+        base: 192, 64, "Bus address";
+    }
+}
+layout! {
+    /// MODIFY_SRQ. SRQ_LIMIT comes once, when fewer units than the limit are posted (at once if they are), and disarms it.
+    modify_srq: 1024 {
+        limit: 96, 16, "Units; 0 disarms";
     }
 }
 layout! {

@@ -48,7 +48,7 @@ pub const SIM_100G: Config = Config {
     log_mtt_lines: 9,
     log_tags: 6,
     max_rd: 16,
-    max_sge: 4,
+    max_sge: 16,
     log_pasid: 6,
 };
 
@@ -68,7 +68,7 @@ pub const ECP5_1G: Config = Config {
     log_mtt_lines: 5,
     log_tags: 4,
     max_rd: 4,
-    max_sge: 4,
+    max_sge: 16,
     log_pasid: 4,
 };
 
@@ -106,8 +106,11 @@ impl Config {
         if self.max_rd == 0 || self.max_rd > 16 {
             return Err("max_rd must be 1..=16: the READ responder holds 16 jobs a QP");
         }
-        if self.max_sge == 0 || self.max_sge > 4 {
-            return Err("max_sge must be 1..=4: a receive entry is one 64-byte unit");
+        if self.max_sge == 0 || self.max_sge > 16 {
+            return Err("max_sge must be 1..=16: a receive entry is at most four 64-byte units");
+        }
+        if self.log_rq_slots < 2 {
+            return Err("log_rq_slots must be >= 2: a receive entry takes up to 4 units");
         }
         if self.log_sq_slots < 3 {
             return Err("log_sq_slots must be >= 3: a WQE takes up to 5 units");

@@ -11,7 +11,7 @@ layout! {
     cqe: 512 {
         qpn: 0, 24, "QPN that the work request was posted to";
         opcode: 24, 8, "Send completion: `sq.opcode`; receive completion: the table below";
-        index: 32, 16, "Unit index of the WQE in its ring (frees it and all before it)";
+        index: 32, 16, "Unit index of the WQE in its ring (frees it and all before it); of an SRQ the number that the entry carries";
         status: 48, 8, "`ibv_wc_status`";
         is_recv: 56, 1, "Receive queue completion";
         with_imm: 57, 1, "`imm` is valid";
@@ -42,7 +42,7 @@ layout! {
     /// Event queue entry. One event queue per PASID.
     eqe: 512 {
         kind: 0, 8, "What happened";
-        id: 32, 24, "CQN or QPN";
+        id: 32, 24, "CQN, QPN or SRQN";
         phase: 511, 1, "Lap phase, as in a CQE";
     }
 }
@@ -61,6 +61,7 @@ codes! {
         PORT_ERR = 9, "Link down";
         SRQ_LIMIT = 10, "Shared receive queue below its limit";
         LAST_WQE = 11, "No more receives of a shared queue will complete on this QP";
+        SRQ_ERR = 12, "The ring of a shared receive queue can't be read";
     }
 }
 

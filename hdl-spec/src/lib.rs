@@ -62,6 +62,8 @@ pub const LAYOUTS: &[&Layout] = &[
     &cmd::alloc_mw::LAYOUT,
     &cmd::create_qp::LAYOUT,
     &cmd::modify_qp::LAYOUT,
+    &cmd::create_srq::LAYOUT,
+    &cmd::modify_srq::LAYOUT,
     &cmd::set_gid::LAYOUT,
     &cmd::query_qp_resp::LAYOUT,
 ];

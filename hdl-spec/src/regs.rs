@@ -43,6 +43,7 @@ pub mod admin {
     /// Bits of `FEATURES`.
     pub const FEATURE_ATOMICS: u32 = 1;
     pub const FEATURE_WINDOWS: u32 = 2;
+    pub const FEATURE_SRQ: u32 = 4;
     pub const FEATURE_DIRECT: u32 = 8;
     registers! {
         ID 0x000 Ro "Identification, `0x4543524D` (\"MRCE\" in ASCII, little-endian)";
@@ -55,7 +56,7 @@ pub mod admin {
         MAX_RD 0x01C Ro "READs and atomics in flight per QP, either role";
         MAX_PASID 0x020 Ro "Highest PASID";
         CLOCK_10KHZ 0x024 Ro "Core clock in units of 10 kHz (32227 = 322.27 MHz)";
-        FEATURES 0x028 Ro "What this card can do beyond SEND, WRITE and READ. Bit 0: atomics. Bit 1: memory windows, invalidation. Bit 3: inline data, direct WQEs";
+        FEATURES 0x028 Ro "What this card can do beyond SEND, WRITE and READ. Bit 0: atomics. Bit 1: memory windows, invalidation. Bit 2: shared receive queues. Bit 3: inline data, direct WQEs";
         LOG_PD 0x02C Ro "log2 of the PD table";
         PCIE_LIMITS 0x040 Rw "Bits 2:0 log2(MPS/128) (0..=2), bits 6:4 log2(MRRS/128) (0..=5)";
         LINK 0x044 Rw "Bit 0: link up. Down: frames neither leave nor enter. A change is PORT_ACTIVE or PORT_ERR in every event queue";
@@ -70,7 +71,7 @@ pub mod admin {
 pub mod doorbell {
     registers! {
         SQ 0x00 Wo "Send queue: `db_queue`";
-        RQ 0x08 Wo "Receive queue: `db_queue`";
+        RQ 0x08 Wo "Receive queue or SRQ: `db_queue`";
         CQ 0x10 Wo "Completion queue: `db_cq`";
         EQ 0x18 Wo "Event queue: `db_eq`";
         CMD 0x20 Wo "Bus address of a command block";
@@ -81,8 +82,8 @@ pub mod doorbell {
 layout! {
     /// SQ and RQ doorbell: the new producer index.
     db_queue: 64 {
-        qpn: 0, 24, "QPN";
-        pi: 32, 16, "Producer index: units for an SQ, entries for an RQ, modulo 2^16";
+        qpn: 0, 24, "QPN or SRQN";
+        pi: 32, 16, "Producer index, units modulo 2^16";
     }
 }
 layout! {

@@ -6,7 +6,7 @@ layout! {
     /// QP configuration part (32 B).
     qp_cfg: 256 {
         state: 0, 3, "State";
-        qp_type: 3, 2, "Type";
+        qp_type: 3, 2, "Type; an entry of type SRQ is a receive ring with PD and owner, in state INIT";
         ip6: 5, 1, "Packets are IPv6 (else IPv4)";
         vlan: 6, 1, "Packets carry a VLAN tag";
         srq: 7, 1, "Receives come from an SRQ";
@@ -21,7 +21,7 @@ layout! {
         acc_read: 101, 1, "Remote READ allowed";
         acc_atomic: 102, 1, "Remote atomics allowed";
         sq_log: 104, 4, "log2 of the send ring, units";
-        rq_log: 108, 4, "log2 of the receive ring, entries";
+        rq_log: 108, 4, "log2 of the receive ring, units";
         rq_stride: 112, 2, "log2 of units per receive entry (0..=2)";
         retry_cnt: 116, 3, "Timeouts and sequence NAKs before RETRY_EXC";
         rnr_retry: 119, 3, "RNR NAKs before RNR_RETRY_EXC; 7 = no limit";
@@ -31,7 +31,7 @@ layout! {
         max_dest_rd: 137, 5, "READs and atomics in flight as responder";
         sq_base: 144, 48, "Bus address of the send ring in 4 KiB units";
         rq_base: 192, 48, "Bus address of the receive ring in 4 KiB units";
-        srqn: 240, 12, "SRQ number";
+        srqn: 240, 12, "Table index of the SRQ";
     }
 }
 
@@ -114,5 +114,6 @@ codes! {
         RC = 0, "Reliable connection";
         UC = 1, "Unreliable connection";
         UD = 2, "Unreliable datagram";
+        SRQ = 3, "No QP: a shared receive queue, whose number is a QPN like any other";
     }
 }

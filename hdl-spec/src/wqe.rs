@@ -93,7 +93,8 @@ layout! {
 }
 
 layout! {
-    /// A receive WQE of four SGEs; unused SGEs are zero. Longer lists use a stride of 2 or 4 units.
+    /// A unit of a receive WQE, four SGEs; unused SGEs are zero. Longer lists take 2 or 4 units, aligned to their number. Ring indices count units.
+    /// Keys have 24 bits; in an SRQ the bits above those of SGE 0 (low byte) and SGE 1 (high byte) of the first unit are the entry's number, which comes back as `cqe.index`.
     rq: 512 {
         va0: 0, 64, "Virtual address";
         len0: 64, 32, "Bytes";

@@ -30,6 +30,7 @@ use rust_hdl::prelude::*;
 /// * `AS`: LQ + LS
 /// * `LR`: log2 of receive slots per QP
 /// * `AR`: LQ + LR
+/// * `LK`: LQ + 2: log2 of receive units that messages keep
 /// * `LJ`: LQ + 4: log2 of READ jobs
 /// * `LX`: log2 of MTT cache lines
 /// * `NX`: 2^LX
@@ -57,6 +58,7 @@ pub struct Card<
     const AS: usize,
     const LR: usize,
     const AR: usize,
+    const LK: usize,
     const LJ: usize,
     const LX: usize,
     const NX: usize,
@@ -108,7 +110,7 @@ pub struct Card<
     sqfetch: SqFetch<LQ, LS, AS>,
     rqfetch: RqFetch<LQ, LR, AR>,
     requester: Requester<LQ, LS, LM>,
-    responder: Responder<LQ, LM, LR>,
+    responder: Responder<LQ, LM, LR, LK>,
     readresp: ReadResp<LQ, LM, LJ>,
     order: Order<LQ>,
     acks: Acks<LQ>,
@@ -210,6 +212,7 @@ impl<
         const AS: usize,
         const LR: usize,
         const AR: usize,
+        const LK: usize,
         const LJ: usize,
         const LX: usize,
         const NX: usize,
@@ -237,6 +240,7 @@ impl<
         AS,
         LR,
         AR,
+        LK,
         LJ,
         LX,
         NX,
@@ -389,6 +393,7 @@ impl<
         const AS: usize,
         const LR: usize,
         const AR: usize,
+        const LK: usize,
         const LJ: usize,
         const LX: usize,
         const NX: usize,
@@ -416,6 +421,7 @@ impl<
         AS,
         LR,
         AR,
+        LK,
         LJ,
         LX,
         NX,
@@ -794,6 +800,8 @@ impl<
         self.sequencer.rqr_idx.next = self.requester.ctl_idx.val();
         self.sequencer.rqr_busy.next = self.requester.ctl_busy.val();
         self.sequencer.rsp_psn.next = self.responder.ctl_psn.val();
+        self.sequencer.lim_valid.next = self.responder.lim_valid.val();
+        self.sequencer.lim_qp.next = self.responder.lim_qp.val();
         self.err_a.s_valid[0].next = self.requester.err_valid.val();
         self.err_a.s_data[0].next = self.requester.err_data.val();
         self.requester.err_ready.next = self.err_a.s_ready[0].val();
@@ -1052,10 +1060,10 @@ impl<
 
 /// `sim-100g`.
 #[rustfmt::skip]
-pub type Sim100g = Card<512, 1, 64, 256, 2, 2, 11, 13, 10, 6, 5, 16, 4, 15, 15, 9, 512, 12, 6, 64, 12, 8, 12, 16, 322266>;
+pub type Sim100g = Card<512, 1, 64, 256, 2, 2, 11, 13, 10, 6, 5, 16, 4, 15, 13, 15, 9, 512, 12, 6, 64, 12, 8, 12, 16, 322266>;
 /// `ecp5-1g`.
 #[rustfmt::skip]
-pub type Ecp5_1g = Card<64, 8, 8, 32, 14, 9, 5, 6, 5, 4, 3, 8, 2, 7, 9, 5, 32, 12, 4, 16, 12, 5, 7, 4, 62500>;
+pub type Ecp5_1g = Card<64, 8, 8, 32, 14, 9, 5, 6, 5, 4, 3, 8, 2, 7, 7, 9, 5, 32, 12, 4, 16, 12, 5, 7, 4, 62500>;
 
 /// Verilog of the card `sim-100g`, top module `card`.
 pub fn verilog_sim_100g() -> String {

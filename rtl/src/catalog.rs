@@ -45,7 +45,11 @@ pub fn blocks() -> Vec<Entry> {
     block!(b, "sqfetch", sqfetch::SqFetch::<11, 5, 16>::default());
     block!(b, "rqfetch", rqfetch::RqFetch::<11, 4, 15>::default());
     block!(b, "requester", requester::Requester::<11, 5, 13>::default());
-    block!(b, "responder", responder::Responder::<11, 13, 4>::default());
+    block!(
+        b,
+        "responder",
+        responder::Responder::<11, 13, 4, 13>::default()
+    );
     block!(b, "readresp", readresp::ReadResp::<11, 13, 15>::default());
     block!(b, "order", order::Order::<11>::default());
     block!(b, "acks", acks::Acks::<11>::default());

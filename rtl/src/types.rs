@@ -257,7 +257,8 @@ packed_struct! {
 
 /// `QpCtl.op`.
 pub mod ctl {
-    /// Forget everything about the QP (RESET): indices and state to zero.
+    /// Forget everything about the QP (RESET): indices and state to zero. The responder answers with the SRQ entry that the QP held
+    /// (bit 16 of the PSN: there is one).
     pub const RESET: u64 = 0;
     /// Become live with start PSN `psn` (responder at RTR, requester at RTS).
     pub const START: u64 = 1;
@@ -266,17 +267,19 @@ pub mod ctl {
     pub const FLUSH: u64 = 2;
     /// Finish the packet at hand and send a fence token down each output path.
     pub const FENCE: u64 = 3;
-    /// Answer with the PSN (next to send / next expected) and, from the requester, the oldest unit.
+    /// Answer with the PSN (next to send / next expected; the limit of an SRQ) and, from the requester, the oldest unit.
     pub const QUERY: u64 = 4;
     /// Look at the QP again (SQD left, configuration changed).
     pub const KICK: u64 = 5;
+    /// Responder: the limit of an SRQ is `psn`, 0 for none.
+    pub const LIMIT: u64 = 6;
 }
 
 packed_struct! {
     /// A QP must go to ERR. `kind`: 0 requester error (already completed with its own status), 1 responder
     /// error (QP_REQ_ERR event), 2 responder access error (QP_ACCESS_ERR event), 3 host fault while reading
     /// send payload (status LOC_PROT for the oldest WQE), 4 CQ overflow, 5 host fault in a READ response,
-    /// 6 send ring that can't be read (status LOC_PROT, QP_FATAL event).
+    /// 6 send ring that can't be read (status LOC_PROT, QP_FATAL event). Of an SRQ: 1, ring that can't be read.
     pub struct QpErr {
         pub qp: Bits<12>,
         pub kind: Bits<3>,

@@ -259,7 +259,7 @@ fn illegal_configurations_are_refused_with_the_reason() {
         ),
         (
             Config {
-                max_sge: 5,
+                max_sge: 17,
                 ..SIM_100G
             },
             "max_sge",

@@ -32,9 +32,18 @@ enum Msg {
 fn qp(i: u64) -> (u64, u64, u64) {
     (0x1234 ^ (i * 0x0707), 1 + i % 2, i % 7)
 }
+/// Some are SRQs, some QPs with an SRQ.
+fn is_srq(i: u64) -> bool {
+    i % 5 == 3
+}
+fn has_srq(i: u64) -> bool {
+    i % 5 == 4
+}
 fn cfg(i: u64) -> QpCfg {
     let (tag, pasid, state) = qp(i);
     QpCfg {
+        qp_type: if is_srq(i) { 3u64 } else { i % 3 }.into(),
+        srq: has_srq(i),
         tag: tag.into(),
         pasid: pasid.into(),
         state: state.into(),
@@ -59,14 +68,15 @@ fn expect(page: u64, off: u32, len: u64, d: &[u8]) -> Option<Msg> {
     if page == 0 {
         return Some(Msg::Adm(off as u64, word(0) & 0xFFFF_FFFF));
     }
-    let queue = |qpn: u64, pi: u64| {
+    let queue = |qpn: u64, pi: u64, without: fn(u64) -> bool| {
         let (tag, pasid, state) = qp(qpn & 31);
-        (qpn >> 5 == tag && pasid == page && state != 0).then_some((qpn & 31, pi & 0xFFFF))
+        (qpn >> 5 == tag && pasid == page && state != 0 && !without(qpn & 31))
+            .then_some((qpn & 31, pi & 0xFFFF))
     };
     let (lo, hi) = (word(0) & 0xFF_FFFF, word(0) >> 32);
     Some(match (off, len) {
-        (db::SQ, 8) => queue(lo, hi).map_or(Msg::Refused, |(q, i)| Msg::Sq(q, i, None)),
-        (db::RQ, 8) => queue(lo, hi).map_or(Msg::Refused, |(q, i)| Msg::Rq(q, i)),
+        (db::SQ, 8) => queue(lo, hi, is_srq).map_or(Msg::Refused, |(q, i)| Msg::Sq(q, i, None)),
+        (db::RQ, 8) => queue(lo, hi, has_srq).map_or(Msg::Refused, |(q, i)| Msg::Rq(q, i)),
         (db::CQ, 8) => {
             if lo < 16 && lo % 2 == 1 && 1 + lo / 2 % 2 == page {
                 Msg::Cq(lo, hi & 0xFF_FFFF, (word(0) >> 24) & 3)
@@ -78,7 +88,8 @@ fn expect(page: u64, off: u32, len: u64, d: &[u8]) -> Option<Msg> {
         (db::DIRECT_WQE, 64) => {
             let pi = wqe::sq::index.get(d) + wqe::sq::units.get(d);
             let unit = (wqe::sq::units.get(d) == 1).then(|| d.to_vec());
-            queue(wqe::sq::qpn.get(d), pi).map_or(Msg::Refused, |(q, i)| Msg::Sq(q, i, unit))
+            queue(wqe::sq::qpn.get(d), pi, is_srq)
+                .map_or(Msg::Refused, |(q, i)| Msg::Sq(q, i, unit))
         }
         _ => Msg::Refused,
     })
@@ -223,9 +234,10 @@ fn diff_doorbell() {
         s.set("mmio_wr_data", d);
         let state = s.rng.below(3);
         let tag = s.rng.below(2);
+        let (kind, srq) = (s.rng.below(4), s.rng.below(2));
         s.set(
             "cfg_rdata",
-            num_bigint::BigUint::from(state | tag << 8 | 1 << 48),
+            num_bigint::BigUint::from(state | kind << 3 | srq << 7 | tag << 8 | 1 << 48),
         );
         let cq = s.rng.below(2) | 1 << 8;
         s.set("cqt_rdata", num_bigint::BigUint::from(cq));

@@ -64,7 +64,7 @@ fn registers_and_counters() {
         (a::LOG_CQ, 9),
         (a::LOG_PD, 8),
         (a::BUS_BITS, 512),
-        (a::MAX_SGE, 4),
+        (a::MAX_SGE, 16),
         (a::MAX_RD, 16),
         (a::CLOCK_10KHZ, 32227),
         (a::PCIE_LIMITS, 0x21),

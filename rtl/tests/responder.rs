@@ -9,11 +9,13 @@ use rsp::bench::*;
 use rsp::model::*;
 
 const M24: u64 = 0xFF_FFFF;
+/// QPs of the random traffic; table entries 6 and 7 are SRQs.
+const QPS: usize = 6;
 
 fn run(name: &str, cycles: usize, f: impl FnMut(&mut Stim)) {
     Diff::new(
         name,
-        Responder::<3, 4, 2>::default,
+        Responder::<3, 4, 2, 5>::default,
         inputs!(
             rst,
             rx_valid,
@@ -101,7 +103,14 @@ fn configure(q: &mut Qp, rng: &mut Rng) {
         min_rnr: rng.below(32),
         max_dest_rd: 1 + rng.below(16),
         dip: std::array::from_fn(|_| rng.next() as u8),
+        stride: rng.below(3),
+        srq: None,
     };
+    if q.cfg.ty != 1 && rng.p(0.4) {
+        let i = rng.below(2);
+        q.cfg.srq = Some(6 + i);
+        q.cfg.stride = 2 * i;
+    }
 }
 
 /// A range of `len` bytes in MR `m`, now and then wrong by a little.
@@ -131,20 +140,30 @@ fn own(mrs: &[Mr], m: usize, qpn: u64, rng: &mut Rng) -> usize {
     }
 }
 
-fn post(q: &mut Qp, mrs: &[Mr], rng: &mut Rng) {
-    while (q.pi.wrapping_sub(q.ci)) & 0xFFFF < 4 && !rng.p(0.2) {
-        let w = std::array::from_fn(|_| {
-            let len = *[0, 1, 300, 5000, 16384].get(rng.below(5) as usize).unwrap();
-            let m = if rng.p(0.02) {
-                rng.below(16) as usize
-            } else {
-                1 + rng.below(6) as usize
-            };
-            let (va, key) = range(mrs, m, len, rng);
-            (va, len, key)
-        });
-        q.rq[(q.pi & 3) as usize] = w;
-        q.pi = (q.pi + 1) & 0xFFFF;
+/// Fills the ring now and then; `srq`: its entries are numbered.
+fn post(r: &mut Ring, stride: u64, srq: bool, mrs: &[Mr], rng: &mut Rng) {
+    while r.posted() + (1 << stride) <= 4 && !rng.p(0.2) {
+        let key_bits = if srq { 24 } else { 32 };
+        for i in 0..1 << stride {
+            let at = ((r.pi + i) & 3) as usize;
+            r.numbers[at] = if srq && i == 0 { rng.below(1 << 16) } else { 0 };
+            r.units[at] = std::array::from_fn(|_| {
+                let lens = if stride == 0 {
+                    [0, 1, 300, 5000, 16384]
+                } else {
+                    [0, 1, 30, 300, 5000]
+                };
+                let len = lens[rng.below(5) as usize];
+                let m = if rng.p(0.02) {
+                    rng.below(16) as usize
+                } else {
+                    1 + rng.below(6) as usize
+                };
+                let (va, key) = range(mrs, m, len, rng);
+                (va, len, key & ((1 << key_bits) - 1))
+            });
+        }
+        r.pi = (r.pi + (1 << stride)) & 0xFFFF;
     }
 }
 
@@ -222,7 +241,7 @@ impl Peer {
             let last = left <= mtu;
             let base = if kind == 1 { 0 } else { 6 };
             // the RC of it: some SENDs invalidate a window
-            let inv = kind == 1 && last && q.cfg.ty == 0 && rng.p(0.5);
+            let inv = kind == 1 && last && q.cfg.ty == 0 && rng.p(0.8);
             p.op = match (first, last, imm) {
                 (_, true, _) if inv => 0x16 + first as u8,
                 (true, false, _) => base,
@@ -295,7 +314,16 @@ fn random(name: &str, seed: u64, cycles: usize, ready: f64, valid: f64) {
     let mut want = Effects::default();
     let mut peers: Vec<Peer> = vec![];
     tables(&mut b, &mut rng);
-    for i in 0..8 {
+    for i in 6..8 {
+        b.qps[i].cfg = Cfg {
+            ty: 3,
+            state: 1,
+            stride: 2 * (i as u64 - 6),
+            ..Default::default()
+        };
+    }
+    let mut limits = 0;
+    for i in 0..QPS {
         configure(&mut b.qps[i], &mut rng);
         let psn = if i == 0 {
             0xFF_FFF0
@@ -324,10 +352,11 @@ fn random(name: &str, seed: u64, cycles: usize, ready: f64, valid: f64) {
             ]) {
                 *t += n;
             }
+            limits += want.lims.len();
             compare(&mut b, &mut want, s.cycle);
             match rng.below(10) {
                 0 => {
-                    let i = rng.below(8);
+                    let i = rng.below(QPS as u64);
                     b.ctl.q.push_back(order(ctl::FENCE, i, 0));
                     want.jobs.push(Job::Fence);
                     b.ctl.q.push_back(order(ctl::KICK, i, 0));
@@ -340,14 +369,20 @@ fn random(name: &str, seed: u64, cycles: usize, ready: f64, valid: f64) {
                     }
                 }
                 2 => {
-                    let i = rng.below(8) as usize;
+                    let i = rng.below(QPS as u64) as usize;
                     b.qps[i].lvl = *[0, 0, 0, 0, 1, 2, 3, 15, 16]
                         .get(rng.below(9) as usize)
                         .unwrap();
                 }
+                3 => {
+                    let i = 6 + rng.below(2);
+                    let limit = rng.below(6);
+                    b.ctl.q.push_back(order(ctl::LIMIT, i, limit));
+                    b.srqs[i as usize].set_limit(i, limit, &mut want);
+                }
                 _ => {
                     for _ in 0..1 + rng.below(12) {
-                        let i = rng.below(8) as usize;
+                        let i = rng.below(QPS as u64) as usize;
                         let (q, peer) = (&mut b.qps[i], &mut peers[i]);
                         if peer.pos == peer.hist.len() {
                             peer.make(q, &b.mrs, &mut rng);
@@ -367,22 +402,32 @@ fn random(name: &str, seed: u64, cycles: usize, ready: f64, valid: f64) {
                         p.src = rng.below(0xF_0000);
                         let pq = (p.qpn & 7) as usize;
                         b.rx.q.push_back(rx(&p));
-                        b.qps[pq].packet(&p, LOG_QP, &b.mrs, &mut want);
+                        b.qps[pq].packet(&p, LOG_QP, &b.mrs, &mut b.srqs, &mut want);
                     }
                 }
             }
             // between bursts: repair, post, start again
             if b.rx.q.is_empty() && b.ctl.q.is_empty() {
-                for i in 0..8 {
+                for i in 6..8 {
+                    let stride = b.qps[i].cfg.stride;
+                    if rng.p(0.4) {
+                        post(&mut b.srqs[i], stride, true, &b.mrs, &mut rng);
+                    }
+                }
+                for i in 0..QPS {
+                    let stride = b.qps[i].cfg.stride;
                     if rng.p(0.3) {
-                        post(&mut b.qps[i], &b.mrs, &mut rng);
+                        post(&mut b.qps[i].rq, stride, false, &b.mrs, &mut rng);
                     }
                     let q = &mut b.qps[i];
                     if q.err && q.cfg.state != 6 && rng.p(0.5) {
                         q.cfg.state = 6;
                         q.flush(LOG_QP, &mut want);
                         b.ctl.q.push_back(order(ctl::FLUSH, i as u64, 0));
-                    } else if q.cfg.state == 6 && q.ci == q.pi && rng.p(0.5) {
+                    } else if q.cfg.state == 6
+                        && (q.rq.posted() == 0 || q.cfg.srq.is_some())
+                        && rng.p(0.5)
+                    {
                         q.reset(&mut want);
                         b.avail[i] = 0;
                         b.ctl.q.push_back(order(ctl::RESET, i as u64, 0));
@@ -391,11 +436,11 @@ fn random(name: &str, seed: u64, cycles: usize, ready: f64, valid: f64) {
                         q.start(psn);
                         b.ctl.q.push_back(order(ctl::START, i as u64, psn));
                         peers[i] = Peer::new(psn);
-                    } else if q.cfg.state == 6 && q.ci != q.pi && b.ctl.q.is_empty() {
+                    } else if q.cfg.state == 6 && q.rq.posted() != 0 && b.ctl.q.is_empty() {
                         q.flush(LOG_QP, &mut want);
                         b.notify.q.push_back(QpIdx {
                             qp: (i as u64).into(),
-                            idx: q.pi.into(),
+                            idx: q.rq.pi.into(),
                         });
                         break; // no order beside it: the sequence would be open
                     } else if q.cfg.ty == 0 && rng.p(0.5) && !q.err {
@@ -411,17 +456,21 @@ fn random(name: &str, seed: u64, cycles: usize, ready: f64, valid: f64) {
         b.step(s);
     });
     println!("jobs, acks, reads, rqfrees, errors, windows: {stats:?}");
-    assert!(stats.iter().all(|n| *n > 3), "{stats:?}");
+    println!("limits: {limits}");
+    assert!(
+        stats.iter().all(|n| *n > 3) && limits > 3,
+        "{stats:?} {limits}"
+    );
 }
 
 #[test]
 fn random_traffic() {
-    random("responder_random", 1, 12_000, 0.6, 0.7);
+    random("responder_random", 1, 16_000, 0.6, 0.7);
 }
 
 #[test]
 fn random_traffic_no_back_pressure() {
-    random("responder_random_b", 2, 12_000, 1.0, 1.0);
+    random("responder_random_b", 2, 16_000, 1.0, 1.0);
 }
 
 /// QP 1 live with ePSN 100, MTU 1024, four receives of 8 KiB in MR 2; MR 2 writable, MR 3 readable, 64 KiB each.
@@ -467,8 +516,8 @@ fn live(b: &mut Bench, i: usize) {
         max_dest_rd: 4,
         ..Default::default()
     };
-    q.rq = vec![[(0x10_0000, 8192, 0x209), (0, 0, 0), (0, 0, 0), (0, 0, 0)]; 4];
-    q.pi = 4;
+    q.rq.units = vec![[(0x10_0000, 8192, 0x209), (0, 0, 0), (0, 0, 0), (0, 0, 0)]; 4];
+    q.rq.pi = 4;
     q.start(100);
     b.avail[i] = 0;
     b.ctl.q.push_back(order(ctl::RESET, i as u64, 0));
@@ -804,7 +853,7 @@ fn named_faults() {
                 want = Effects::default();
                 for p in &rows[k / 2].1 {
                     b.rx.q.push_back(rx(p));
-                    b.qps[(p.qpn & 7) as usize].packet(p, LOG_QP, &b.mrs, &mut want);
+                    b.qps[(p.qpn & 7) as usize].packet(p, LOG_QP, &b.mrs, &mut b.srqs, &mut want);
                 }
             }
             k += 1;
@@ -857,7 +906,7 @@ fn initiation_intervals() {
         if s.cycle == 100 {
             for p in &pkts {
                 b.rx.q.push_back(rx(p));
-                b.qps[(p.qpn & 7) as usize].packet(p, LOG_QP, &b.mrs, &mut want);
+                b.qps[(p.qpn & 7) as usize].packet(p, LOG_QP, &b.mrs, &mut b.srqs, &mut want);
             }
             b.got = Effects::default();
         }
@@ -890,7 +939,7 @@ fn waits_for_the_receive_wqe() {
                 b.ctl_done.clear();
                 for p in [pkt(1, 4, 100, 64), pkt(2, 10, 100, 64)] {
                     b.rx.q.push_back(rx(&p));
-                    b.qps[(p.qpn & 7) as usize].packet(&p, LOG_QP, &b.mrs, &mut want);
+                    b.qps[(p.qpn & 7) as usize].packet(&p, LOG_QP, &b.mrs, &mut b.srqs, &mut want);
                 }
             }
             150 => {
@@ -940,7 +989,7 @@ fn flush() {
                 b.ctl.q.push_back(order(ctl::FLUSH, 1, 0));
             }
             200 => {
-                b.qps[1].pi = 6;
+                b.qps[1].rq.pi = 6;
                 b.notify.q.push_back(QpIdx {
                     qp: 1.into(),
                     idx: 6.into(),

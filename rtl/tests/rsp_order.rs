@@ -20,7 +20,7 @@ use std::collections::VecDeque;
 
 /// The three blocks; table ports answer with one QP configuration and one MR for all.
 #[derive(LogicBlock)]
-pub struct Three<const Q: usize, const M: usize, const R: usize, const J: usize> {
+pub struct Three<const Q: usize, const M: usize, const R: usize, const J: usize, const K: usize> {
     pub clock: Signal<In, Clock>,
     pub rst: Signal<In, bool>,
     pub rx_valid: Signal<In, bool>,
@@ -42,7 +42,7 @@ pub struct Three<const Q: usize, const M: usize, const R: usize, const J: usize>
     pub ak_ready: Signal<In, bool>,
     pub idle: Signal<Out, bool>,
     pub err: Signal<Out, bool>,
-    rsp: Responder<Q, M, R>,
+    rsp: Responder<Q, M, R, K>,
     rd: ReadResp<Q, M, J>,
     ak: Acks<Q>,
     k_av: Constant<Av>,
@@ -52,17 +52,19 @@ pub struct Three<const Q: usize, const M: usize, const R: usize, const J: usize>
     av: Signal<Local, Av>,
 }
 
-block_default! { Three<Q, M, R, J> {
+block_default! { Three<Q, M, R, J, K> {
     clock, rst, rx_valid, rx_data, rx_ready, ctl_valid, ctl_data, ctl_ready, done_valid, done_data, done_ready, cfg, mr, tx_valid, tx_data, tx_ready,
     ak_valid, ak_data, ak_ready, idle, err, rsp, rd, ak, av;
-    assert J == Q + 4;
+    assert J == Q + 4 && K == Q + 2;
     k_av: Constant::new(Av::default()),
     k_ctl: Constant::new(QpCtl::default()),
     k_ad: Constant::new(AtomicDone::default()),
     k_idx: Constant::new(QpIdx::default()),
 } }
 
-impl<const Q: usize, const M: usize, const R: usize, const J: usize> Logic for Three<Q, M, R, J> {
+impl<const Q: usize, const M: usize, const R: usize, const J: usize, const K: usize> Logic
+    for Three<Q, M, R, J, K>
+{
     #[hdl_gen]
     fn update(&mut self) {
         clock!(self, clock, rsp, rd, ak);
@@ -174,7 +176,7 @@ fn order(name: &str, seed: u64, ready: f64) {
     let cycles = 6000;
     Diff::new(
         name,
-        Three::<2, 4, 2, 6>::default,
+        Three::<2, 4, 2, 6, 4>::default,
         inputs!(
             rst, rx_valid, rx_data, ctl_valid, ctl_data, done_valid, done_data, cfg, mr, tx_ready,
             ak_ready
@@ -370,7 +372,7 @@ fn a_new_read_takes_the_wish_back() {
     let mut out = vec![];
     Diff::new(
         "rsp_order_c",
-        Three::<2, 4, 2, 6>::default,
+        Three::<2, 4, 2, 6, 4>::default,
         inputs!(
             rst, rx_valid, rx_data, ctl_valid, ctl_data, done_valid, done_data, cfg, mr, tx_ready,
             ak_ready
@@ -428,8 +430,8 @@ fn lint<U: Block>(name: &str, mut u: U) {
 
 #[test]
 fn named_configurations_pass_lint() {
-    lint("responder_100g", Responder::<8, 12, 4>::default());
-    lint("responder_1g", Responder::<5, 6, 2>::default());
+    lint("responder_100g", Responder::<8, 12, 4, 10>::default());
+    lint("responder_1g", Responder::<5, 6, 2, 7>::default());
     lint("readresp_100g", ReadResp::<8, 12, 12>::default());
     lint("readresp_1g", ReadResp::<5, 6, 9>::default());
     lint("acks_100g", Acks::<8>::default());

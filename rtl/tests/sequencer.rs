@@ -876,6 +876,14 @@ fn diff_life() {
     b.run(1, &c).unwrap();
     b.resize(1, cq, 0x7_0000, 9).unwrap();
     b.simple(1, op::DEREG_MR, key).unwrap();
+    let srqn = b.srq(1, pd).unwrap();
+    let shared = b.qp_of_srq(1, pd, cq, srqn).unwrap();
+    b.limit = Some(srqn % 16);
+    b.settle();
+    bring(&mut b, shared, 6);
+    b.simple(1, op::DESTROY_QP, shared).unwrap();
+    b.errs.push_back((srqn % 16, 1));
+    b.settle();
     b.eq(1, 0x1000, 4).unwrap();
     b.mr(1, pd, 0x12345, 99, 13, 0x40, 15).unwrap();
     b.simple(0, op::TEARDOWN, 1).unwrap();
@@ -904,6 +912,9 @@ fn diff_random() {
         if b.rng.p(0.1) {
             let e = (b.rng.below(16), b.rng.below(6));
             b.errs.push_back(e);
+        }
+        if b.rng.p(0.1) {
+            b.limit = Some(b.rng.below(16));
         }
     }
     println!("{ok} commands done, {refused} refused");

@@ -23,4 +23,5 @@ pub mod script;
 pub mod server;
 pub mod sim;
 pub mod soak;
+pub mod srq;
 pub mod watch;

@@ -222,6 +222,11 @@ impl Beside for Attacker {
 
 /// The clean QP's figures, alone and beside each kind of neighbour.
 pub fn isolation(f: &Flow, kind: Option<Attack>) -> (Throughput, u64) {
+    isolation_after(f, kind, 0)
+}
+
+/// The same with a neighbour that comes `cycles` later, and so has another QPN: timers are looked at in the order of the QPs.
+pub fn isolation_after(f: &Flow, kind: Option<Attack>, cycles: u32) -> (Throughput, u64) {
     let conn = Conn {
         mtu: f.mtu,
         timeout: 18,
@@ -232,6 +237,7 @@ pub fn isolation(f: &Flow, kind: Option<Attack>) -> (Throughput, u64) {
     match kind {
         None => (flow(&mut p, f, &mut Alone), 0),
         Some(kind) => {
+            p.run(cycles);
             let mut a = Attacker::new(&mut p, kind, f.bytes);
             let t = flow(&mut p, f, &mut a);
             (t, a.rounds)

@@ -26,8 +26,11 @@ pub struct Host {
     seq: u32,
     block: u64,
     pub eq: Ring,
-    /// Type of the QPs that are created.
+    /// Type of the QPs that are created, and log2 of the units of their receive entries.
     pub qp_type: u8,
+    pub rq_stride: u32,
+    /// Their SRQ.
+    pub(crate) srqn: Option<u32>,
 }
 
 /// A completion or event ring.
@@ -46,7 +49,9 @@ pub struct Qp {
     pub sq_log: u32,
     pub pi: u16,
     pub rq: u64,
+    /// log2 of the receive ring in units; an entry has `2^rq_stride` of them.
     pub rq_log: u32,
+    pub rq_stride: u32,
     pub rpi: u16,
     pub scq: u32,
     pub rcq: u32,
@@ -153,9 +158,20 @@ pub struct Cqe {
     pub grh: Option<u32>,
 }
 
-const PAGE: u64 = 4096;
+pub(crate) const PAGE: u64 = 4096;
 /// First address of a process.
 const FIRST: u64 = 0x1_0000_0000;
+
+/// A receive entry of `2^stride` units.
+pub(crate) fn recv_entry(sges: &[(u64, u32, u32)], stride: u32) -> Vec<u8> {
+    let mut b = vec![0u8; wqe::UNIT << stride];
+    for (k, (va, len, key)) in sges.iter().enumerate() {
+        b[16 * k..16 * k + 8].copy_from_slice(&va.to_le_bytes());
+        b[16 * k + 8..16 * k + 12].copy_from_slice(&len.to_le_bytes());
+        b[16 * k + 12..16 * k + 16].copy_from_slice(&key.to_le_bytes());
+    }
+    b
+}
 
 impl Host {
     /// A process with PASID `pasid` (1..) on card `card`; creates its event queue.
@@ -174,6 +190,8 @@ impl Host {
             block: 0,
             eq,
             qp_type: table::qp_type::RC,
+            rq_stride: 0,
+            srqn: None,
         };
         h.block = h.alloc(PAGE, PAGE);
         h.eq.base = h.alloc(64 << h.eq.log, PAGE);
@@ -198,7 +216,7 @@ impl Host {
         (FIRST, self.next.next_multiple_of(PAGE))
     }
 
-    fn doorbell(&self, sim: &mut Sim, offset: u32, v: u64) {
+    pub(crate) fn doorbell(&self, sim: &mut Sim, offset: u32, v: u64) {
         let a = self.pasid as u32 * regs::PAGE + offset;
         sim.nodes[self.card].mmio.push_back(MmioWrite::u64(a, v));
     }
@@ -396,13 +414,16 @@ impl Host {
         sq_log: u32,
         rq_log: u32,
     ) -> Qp {
-        let qp_type = self.qp_type;
+        let (qp_type, rq_stride, srqn) = (self.qp_type, self.rq_stride, self.srqn);
         let sq = self.alloc(64 << sq_log, PAGE);
         let rq = self.alloc(64 << rq_log, PAGE);
         self.begin(sim, cmd::op::CREATE_QP, 0, |c| {
             cmd::create_qp::qp_type.put(c, qp_type as u64);
             cmd::create_qp::sq_log.put(c, sq_log as u64);
             cmd::create_qp::rq_log.put(c, rq_log as u64);
+            cmd::create_qp::rq_stride.put(c, rq_stride as u64);
+            cmd::create_qp::srq.put(c, srqn.is_some() as u64);
+            cmd::create_qp::srqn.put(c, srqn.unwrap_or(0) as u64);
             cmd::create_qp::pd.put(c, pd as u64);
             cmd::create_qp::sq_base.put(c, sq);
             cmd::create_qp::rq_base.put(c, rq);
@@ -416,6 +437,7 @@ impl Host {
             pi: 0,
             rq,
             rq_log,
+            rq_stride,
             rpi: 0,
             scq: scq.id,
             rcq: rcq.id,
@@ -625,17 +647,12 @@ impl Host {
     }
 
     pub fn post_recv(&self, sim: &mut Sim, qp: &mut Qp, sges: &[(u64, u32, u32)]) -> u16 {
-        let mut b = [0u8; wqe::UNIT];
-        for (k, (va, len, key)) in sges.iter().enumerate() {
-            b[16 * k..16 * k + 8].copy_from_slice(&va.to_le_bytes());
-            b[16 * k + 8..16 * k + 12].copy_from_slice(&len.to_le_bytes());
-            b[16 * k + 12..16 * k + 16].copy_from_slice(&key.to_le_bytes());
-        }
+        let b = recv_entry(sges, qp.rq_stride);
         let index = qp.rpi;
         let slot = (qp.rpi as u64) & ((1 << qp.rq_log) - 1);
         sim.mem(self.card)
             .poke(self.pasid, qp.rq + slot * wqe::UNIT as u64, &b);
-        qp.rpi = qp.rpi.wrapping_add(1);
+        qp.rpi = qp.rpi.wrapping_add(1 << qp.rq_stride);
         index
     }
 

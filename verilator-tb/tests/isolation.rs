@@ -3,7 +3,7 @@
 use metaroce_hdl_spec::wqe::op;
 use metaroce_tb::{
     bench::Flow,
-    scale::{isolation, Attack, ATTACKS},
+    scale::{isolation, isolation_after, Attack, ATTACKS},
 };
 
 /// Small messages: the wire has room, so the neighbour may cost no more than that of the rate alone.
@@ -45,8 +45,10 @@ fn large_messages() {
     };
     let fair = isolation(&f, Some(Attack::Clean)).0.messages_per_s;
     for kind in &ATTACKS[1..] {
+        // of two QPNs, since a retry storm depends on the place of its QP
         let (t, rounds) = isolation(&f, Some(*kind));
-        let part = t.messages_per_s / fair;
+        let (u, _) = isolation_after(&f, Some(*kind), 1);
+        let part = (t.messages_per_s + u.messages_per_s) / 2.0 / fair;
         println!(
             "beside {}: {:.1} %, {rounds} rounds",
             kind.name(),

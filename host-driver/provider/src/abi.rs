@@ -6,6 +6,7 @@ use core::ffi::{c_char, c_int, c_uint, c_void};
 use core::mem::{offset_of, size_of};
 
 pub mod ex;
+pub mod srq;
 
 pub type Op = Option<unsafe extern "C" fn()>;
 
@@ -571,5 +572,7 @@ pub mod event {
     pub const DEVICE_FATAL: u32 = 8;
     pub const PORT_ACTIVE: u32 = 9;
     pub const PORT_ERR: u32 = 10;
+    pub const SRQ_ERR: u32 = 14;
+    pub const SRQ_LIMIT: u32 = 15;
     pub const LAST_WQE: u32 = 16;
 }

@@ -5,6 +5,7 @@ use crate::say;
 use crate::verbs::cq::Cq;
 use crate::verbs::event::EventQueue;
 use crate::verbs::qp::Qp;
+use crate::verbs::srq::Srq;
 use metaroce_hdl_spec::{cmd, regs};
 use std::collections::HashMap;
 use std::os::fd::{AsRawFd, OwnedFd};
@@ -33,6 +34,8 @@ pub struct Caps {
     pub windows: bool,
     /// Inline data in the WQE, WQEs in the doorbell.
     pub direct: bool,
+    /// Shared receive queues.
+    pub srq: bool,
 }
 
 pub struct Ctx {
@@ -58,6 +61,7 @@ pub struct Ctx {
 
 pub struct Tables {
     pub cqs: HashMap<u32, *mut Cq>,
+    pub srqs: HashMap<u32, *mut Srq>,
     pub eq: EventQueue,
 }
 // SAFETY: the pointers are looked at only under the mutex, and removed from it before the object goes.
@@ -116,6 +120,7 @@ impl Ctx {
                 atomics: false,
                 windows: false,
                 direct: false,
+                srq: false,
             },
             guid: id.guid,
             gids: id.gids,
@@ -130,6 +135,7 @@ impl Ctx {
                 .collect(),
             tables: Mutex::new(Tables {
                 cqs: HashMap::new(),
+                srqs: HashMap::new(),
                 eq,
             }),
             ibv: AtomicUsize::new(0),
@@ -195,6 +201,7 @@ impl Ctx {
             atomics: features & admin::FEATURE_ATOMICS != 0,
             windows: features & admin::FEATURE_WINDOWS != 0,
             direct: features & admin::FEATURE_DIRECT != 0,
+            srq: features & admin::FEATURE_SRQ != 0,
         };
         Ok(())
     }

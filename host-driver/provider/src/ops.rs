@@ -1,7 +1,7 @@
 //! Every verbs operation: done on the card, left to libibverbs, or answered with EOPNOTSUPP and why. `docs/verbs.md` has the same table, and
 //! a test keeps the two equal.
 use crate::layout::Table;
-use crate::verbs::{ah, cq, cq_ex, device, event, mr, mw, pd, post, qp, qp_ex, ring};
+use crate::verbs::{ah, cq, cq_ex, device, event, mr, mw, pd, post, qp, qp_ex, ring, srq};
 
 pub enum Support {
     /// The function's address.
@@ -47,8 +47,8 @@ ops! {
     create_qp: card (qp::create_qp);
     create_qp_ex: card (qp_ex::create_qp_ex);
     create_rwq_ind_table: no "no receive-side scaling";
-    create_srq: no "no shared receive queues";
-    create_srq_ex: no "no shared receive queues";
+    create_srq: card (srq::create_srq);
+    create_srq_ex: card (srq::create_srq_ex);
     create_wq: no "no receive-side scaling";
     dealloc_dmah: no "no DMA handles";
     dealloc_mw: card (mw::dealloc_mw);
@@ -63,14 +63,14 @@ ops! {
     destroy_flow_action: no "no flow steering";
     destroy_qp: card (qp::destroy_qp);
     destroy_rwq_ind_table: no "no receive-side scaling";
-    destroy_srq: no "no shared receive queues";
+    destroy_srq: card (srq::destroy_srq);
     destroy_wq: no "no receive-side scaling";
     detach_mcast: no "no multicast";
     dm_export_dmabuf_fd: no "no device memory";
     free_buf: own "host memory";
     free_context: card (device::free_context);
     free_dm: no "no device memory";
-    get_srq_num: no "no shared receive queues";
+    get_srq_num: card (srq::get_srq_num);
     import_dm: no "objects are not shared between processes";
     import_mr: no "objects are not shared between processes";
     import_pd: no "objects are not shared between processes";
@@ -80,7 +80,7 @@ ops! {
     modify_flow_action_esp: no "no flow steering";
     modify_qp: card (qp::modify_qp);
     modify_qp_rate_limit: no "no rate limit per QP; congestion control sets rates";
-    modify_srq: no "no shared receive queues";
+    modify_srq: card (srq::modify_srq);
     modify_wq: no "no receive-side scaling";
     open_qp: no "no XRC";
     open_xrcd: no "no XRC";
@@ -88,7 +88,7 @@ ops! {
     post_recv: card (post::post_recv);
     post_send: card (post::post_send);
     post_srq_ops: no "no tag matching";
-    post_srq_recv: no "no shared receive queues";
+    post_srq_recv: card (srq::post_srq_recv);
     qp_attach_comp_cntr: no "no completion counters";
     query_comp_cntr_caps: no "no completion counters";
     query_device_ex: card (device::query_device_ex);
@@ -98,7 +98,7 @@ ops! {
     query_qp: card (qp::query_qp);
     query_qp_data_in_order: own "answers 0: data of a message may be placed out of order";
     query_rt_values: no "no host-readable clock";
-    query_srq: no "no shared receive queues";
+    query_srq: card (srq::query_srq);
     read_comp_cntr: no "no completion counters";
     read_counters: no "no verbs counters";
     read_err_comp_cntr: no "no completion counters";

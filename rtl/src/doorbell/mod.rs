@@ -38,8 +38,8 @@ pub enum DbState {
 /// * Page 0 belongs to the administrator: an 8-byte write to the command doorbell's offset is a command of PASID 0, anything else
 ///   goes out on `adm` (one pulse, no ready). In other pages: doorbells of `hdl_spec::regs::doorbell`, single 8-byte writes, or the
 ///   64-byte direct WQE, which counts as an SQ doorbell for the index behind it; `sqdb_direct`: it is the whole WQE, and `sqdb_unit` has it.
-/// * Dropped with one pulse of `ev_refused`: an unknown offset or size; a QPN whose tag or owner differs or that is in RESET; a
-///   CQN that doesn't exist or has another owner.
+/// * Dropped with one pulse of `ev_refused`: an unknown offset or size; a QPN whose tag or owner differs or that is in RESET; the wrong
+///   queue of one (an SRQ has no send ring, a QP with an SRQ no receive ring); a CQN that doesn't exist or has another owner.
 /// * Initiation interval 3 (plus waiting for `ready`), latency 3. Order is kept, so one stream that waits holds all back.
 #[derive(LogicBlock)]
 pub struct Doorbell<const LQ: usize, const LC: usize> {
@@ -110,6 +110,8 @@ pub struct Doorbell<const LQ: usize, const LC: usize> {
     want: Signal<Local, Bits<24>>,
     cq_hi: Signal<Local, Bits<24>>,
     qp_ok: Signal<Local, bool>,
+    sq_ok: Signal<Local, bool>,
+    rq_ok: Signal<Local, bool>,
     cq_ok: Signal<Local, bool>,
     at_sq: Signal<Local, bool>,
     at_rq: Signal<Local, bool>,
@@ -201,6 +203,8 @@ impl<const LQ: usize, const LC: usize> Default for Doorbell<LQ, LC> {
             want: Default::default(),
             cq_hi: Default::default(),
             qp_ok: Default::default(),
+            sq_ok: Default::default(),
+            rq_ok: Default::default(),
             cq_ok: Default::default(),
             at_sq: Default::default(),
             at_rq: Default::default(),
@@ -272,6 +276,8 @@ impl<const LQ: usize, const LC: usize> Logic for Doorbell<LQ, LC> {
         self.qp_ok.next = (self.tag.val() == self.want.val())
             & (self.cfg.val().pasid == self.page.val())
             & self.cfg.val().state.any();
+        self.sq_ok.next = self.qp_ok.val() & (self.cfg.val().qp_type != 3);
+        self.rq_ok.next = self.qp_ok.val() & !self.cfg.val().srq;
         self.cq_ok.next = !self.cq_hi.val().any()
             & (self.cq.val().pasid == self.page.val())
             & self.cq.val().valid;
@@ -287,7 +293,8 @@ impl<const LQ: usize, const LC: usize> Logic for Doorbell<LQ, LC> {
             self.user.val() & self.h.val().is8 & (self.off.val() == self.off_eq.val());
         self.at_cmd.next = self.h.val().is8 & (self.off.val() == self.off_cmd.val());
         self.at_adm.next = !self.user.val() & !self.at_cmd.val();
-        self.any.next = (self.qp_ok.val() & (self.at_sq.val() | self.at_rq.val()))
+        self.any.next = ((self.sq_ok.val() & self.at_sq.val())
+            | (self.rq_ok.val() & self.at_rq.val()))
             | (self.cq_ok.val() & self.at_cq.val())
             | self.at_cmd.val()
             | self.at_adm.val();
@@ -311,8 +318,8 @@ impl<const LQ: usize, const LC: usize> Logic for Doorbell<LQ, LC> {
                 self.units_in.m_ready.next = true;
                 self.r.d.next = self.h.val();
                 self.unit.d.next = self.units_in.m_data.val();
-                self.is_sq.d.next = self.at_sq.val() & self.qp_ok.val();
-                self.is_rq.d.next = self.at_rq.val() & self.qp_ok.val();
+                self.is_sq.d.next = self.at_sq.val() & self.sq_ok.val();
+                self.is_rq.d.next = self.at_rq.val() & self.rq_ok.val();
                 self.is_cq.d.next = self.at_cq.val() & self.cq_ok.val();
                 self.is_cmd.d.next = self.at_cmd.val();
                 self.is_adm.d.next = self.at_adm.val();

@@ -66,6 +66,9 @@ impl<const LQ: usize, const LS: usize, const A: usize> Logic for Fetch<LQ, LS, A
         self.fu_done.next.qp = self.fu_qp.val();
         self.fu_done.next.tag = self.fu_tag.val().get_bits::<4>(0);
         self.fu_done.next.end = self.fu_end.val();
+        if self.fu.val().err {
+            self.fu_done.next.end = self.fu_ctx.val().fi;
+        }
         self.fu_done.next.err = self.fu.val().err;
         self.done.s_valid.next = self.fu_mine.val() & self.fu.val().last;
         self.done.s_data.next = self.fu_done.val();
@@ -154,6 +157,7 @@ impl<const LQ: usize, const LS: usize, const A: usize> Logic for Fetch<LQ, LS, A
         // arithmetic of the states below
         self.cfg_state.next = self.cfg.val().state;
         self.live.next = self.cfg_state.val().any();
+        self.is_srq.next = self.cfg.val().qp_type == 3;
         self.out_w.next.qp = self.q.q.val();
         self.out_w.next.idx = self.x.q.val();
         self.flt_w.next.qp = self.q.q.val();
@@ -287,6 +291,8 @@ impl<const LQ: usize, const LS: usize, const A: usize> Logic for Fetch<LQ, LS, A
                             self.sw.next.dead = true;
                             self.flt_v.d.next = true;
                             self.flt_d.d.next = self.flt_w.val();
+                            // what is not on the card of an SRQ never comes: its QPs find it empty
+                            self.pi_copy.we.next = self.is_srq.val();
                         } else {
                             self.avail.we.next = true;
                             if !self.receive.val() {
@@ -298,7 +304,7 @@ impl<const LQ: usize, const LS: usize, const A: usize> Logic for Fetch<LQ, LS, A
                 }
                 if self.k_db.q.val() & self.live.val() {
                     self.sw.next.pi = self.x.q.val();
-                    self.pi_copy.we.next = true;
+                    self.pi_copy.we.next = !(self.is_srq.val() & self.cur.val().dead);
                     self.stamp.we.next = true;
                     if self.receive.val() & (self.cfg_state.val() == 6) {
                         self.out_v.d.next = true;

@@ -33,7 +33,7 @@ packed_struct! {
 }
 
 packed_struct! {
-    /// A completed read.
+    /// A completed read; `end` of a failed one is where it began.
     pub struct FetchDone { pub qp: Bits<12>, pub tag: Bits<4>, pub end: Bits<16>, pub err: bool }
 }
 
@@ -60,6 +60,7 @@ pub enum FetchState {
 /// * `db_direct`: the unit goes straight to its slot if it is the next one, has a slot, and no read is under way; else it is read like any other.
 ///   `ready` then follows 4 cycles after the doorbell (more while `fill` units arrive).
 /// * `notify` (receive) repeats a doorbell of a QP in ERR.
+/// * An SRQ whose ring can't be read looks as if nothing were posted beyond what is on the card.
 /// * After `rst` the tables are cleared, one QP a cycle.
 /// * RESET: clears the indices; answered when no read is in flight. Other control orders are answered at once.
 #[derive(LogicBlock)]
@@ -199,6 +200,7 @@ pub struct Fetch<const LQ: usize, const LS: usize, const A: usize> {
     out_w: Signal<Local, QpIdx>,
     flt_w: Signal<Local, QpErr>,
     live: Signal<Local, bool>,
+    is_srq: Signal<Local, bool>,
     fi: Signal<Local, Bits<16>>,
     mask: Signal<Local, Bits<16>>,
     nfi4: Signal<Local, Bits<4>>,
@@ -356,6 +358,7 @@ impl<const LQ: usize, const LS: usize, const A: usize> Fetch<LQ, LS, A> {
             out_w: Default::default(),
             flt_w: Default::default(),
             live: Default::default(),
+            is_srq: Default::default(),
             fi: Default::default(),
             mask: Default::default(),
             nfi4: Default::default(),

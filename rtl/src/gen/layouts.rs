@@ -148,7 +148,8 @@ packed_struct! {
 }
 
 packed_struct! {
-    /// A receive WQE of four SGEs; unused SGEs are zero. Longer lists use a stride of 2 or 4 units.
+    /// A unit of a receive WQE, four SGEs; unused SGEs are zero. Longer lists take 2 or 4 units, aligned to their number. Ring indices count units.
+    /// Keys have 24 bits; in an SRQ the bits above those of SGE 0 (low byte) and SGE 1 (high byte) of the first unit are the entry's number, which comes back as `cqe.index`.
     /// 512 bits.
     pub struct Rq {
         /// Virtual address.
@@ -186,7 +187,7 @@ packed_struct! {
         pub qpn: Bits<24>,
         /// Send completion: `sq.opcode`; receive completion: the table below.
         pub opcode: Bits<8>,
-        /// Unit index of the WQE in its ring (frees it and all before it).
+        /// Unit index of the WQE in its ring (frees it and all before it); of an SRQ the number that the entry carries.
         pub index: Bits<16>,
         /// `ibv_wc_status`.
         pub status: Bits<8>,
@@ -227,7 +228,7 @@ packed_struct! {
         /// What happened.
         pub kind: Bits<8>,
         pub rsv0: Bits<24>,
-        /// CQN or QPN.
+        /// CQN, QPN or SRQN.
         pub id: Bits<24>,
         pub rsv1: Bits<455>,
         /// Lap phase, as in a CQE.
@@ -241,7 +242,7 @@ packed_struct! {
     pub struct QpCfg {
         /// State.
         pub state: Bits<3>,
-        /// Type.
+        /// Type; an entry of type SRQ is a receive ring with PD and owner, in state INIT.
         pub qp_type: Bits<2>,
         /// Packets are IPv6 (else IPv4).
         pub ip6: bool,
@@ -273,7 +274,7 @@ packed_struct! {
         pub rsv1: bool,
         /// log2 of the send ring, units.
         pub sq_log: Bits<4>,
-        /// log2 of the receive ring, entries.
+        /// log2 of the receive ring, units.
         pub rq_log: Bits<4>,
         /// log2 of units per receive entry (0..=2).
         pub rq_stride: Bits<2>,
@@ -295,7 +296,7 @@ packed_struct! {
         pub sq_base: Bits<48>,
         /// Bus address of the receive ring in 4 KiB units.
         pub rq_base: Bits<48>,
-        /// SRQ number.
+        /// Table index of the SRQ.
         pub srqn: Bits<12>,
         pub rsv4: Bits<4>,
     }
@@ -416,10 +417,10 @@ packed_struct! {
     /// SQ and RQ doorbell: the new producer index.
     /// 64 bits.
     pub struct DbQueue {
-        /// QPN.
+        /// QPN or SRQN.
         pub qpn: Bits<24>,
         pub rsv0: Bits<8>,
-        /// Producer index: units for an SQ, entries for an RQ, modulo 2^16.
+        /// Producer index, units modulo 2^16.
         pub pi: Bits<16>,
         pub rsv1: Bits<16>,
     }
@@ -478,7 +479,7 @@ packed_struct! {
         /// QUERY_QP: next PSN to send.
         pub sq_psn: Bits<24>,
         pub rsv1: Bits<8>,
-        /// QUERY_QP: next PSN expected.
+        /// QUERY_QP: next PSN expected. QUERY_SRQ: limit. DESTROY_QP, MODIFY_QP to RESET: bit 16 says that the QP held the SRQ entry of bits 15:0, which is gone.
         pub rq_psn: Bits<24>,
         pub rsv2: Bits<8>,
         /// QUERY_QP: oldest send unit not completed.
@@ -566,13 +567,15 @@ packed_struct! {
         pub qp_type: Bits<2>,
         /// log2 of the send ring, units (4..=15).
         pub sq_log: Bits<4>,
-        /// log2 of the receive ring, entries (0..=15).
+        /// log2 of the receive ring, units (0..=15).
         pub rq_log: Bits<4>,
-        /// log2 of units per receive entry.
+        /// log2 of units per receive entry (0..=2); with an SRQ that of the SRQ.
         pub rq_stride: Bits<2>,
-        /// Protection domain.
+        /// Protection domain; with an SRQ that of the SRQ.
         pub pd: Bits<12>,
-        pub rsv1: Bits<8>,
+        /// Receives come from SRQ `srqn`: RC and UD.
+        pub srq: bool,
+        pub rsv1: Bits<7>,
         /// Bus address.
         pub sq_base: Bits<64>,
         /// Bus address.
@@ -582,7 +585,10 @@ packed_struct! {
         pub rsv2: Bits<4>,
         /// Receive CQN.
         pub rcq: Bits<12>,
-        pub rsv3: Bits<740>,
+        pub rsv3: Bits<4>,
+        /// SRQN.
+        pub srqn: Bits<32>,
+        pub rsv4: Bits<704>,
     }
 }
 
@@ -666,6 +672,35 @@ packed_struct! {
         /// AV: IPv6 (else IPv4).
         pub ip6: bool,
         pub rsv15: Bits<459>,
+    }
+}
+
+packed_struct! {
+    /// CREATE_SRQ. The ring is 4 KiB aligned.
+    /// 1024 bits.
+    pub struct CreateSrq {
+        pub rsv0: Bits<102>,
+        /// log2 of the ring, units (0..=15).
+        pub log: Bits<4>,
+        /// log2 of units per entry (0..=2).
+        pub stride: Bits<2>,
+        /// Protection domain.
+        pub pd: Bits<12>,
+        pub rsv1: Bits<72>,
+        /// Bus address.
+        pub base: Bits<64>,
+        pub rsv2: Bits<768>,
+    }
+}
+
+packed_struct! {
+    /// MODIFY_SRQ. SRQ_LIMIT comes once, when fewer units than the limit are posted (at once if they are), and disarms it.
+    /// 1024 bits.
+    pub struct ModifySrq {
+        pub rsv0: Bits<96>,
+        /// Units; 0 disarms.
+        pub limit: Bits<16>,
+        pub rsv1: Bits<912>,
     }
 }
 

@@ -9,7 +9,7 @@ use rust_hdl::prelude::*;
 /// Counters of the card.
 pub const COUNTERS: usize = regs::COUNTERS.len();
 /// SGEs that a work request may have: a receive slot holds four.
-pub const MAX_SGE: u32 = 4;
+pub const MAX_SGE: u32 = 16;
 
 /// Registers of BAR page 0.
 ///
@@ -116,7 +116,7 @@ impl<
             (a::MAX_RD, RD as u32),
             (
                 a::FEATURES,
-                a::FEATURE_ATOMICS | a::FEATURE_WINDOWS | a::FEATURE_DIRECT,
+                a::FEATURE_ATOMICS | a::FEATURE_WINDOWS | a::FEATURE_SRQ | a::FEATURE_DIRECT,
             ),
             (a::MAX_PASID, (1 << LP) - 1),
             (a::CLOCK_10KHZ, (KHZ as u32 + 5) / 10),

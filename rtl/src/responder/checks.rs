@@ -39,11 +39,16 @@ pub struct Checks<const LOG_QP: usize> {
     pub cfg: Signal<In, QpCfg>,
     pub av: Signal<In, Av>,
     pub cx: Signal<In, RspCtx>,
+    /// Consumer index of the receive ring, which may be that of an SRQ.
+    pub ci: Signal<In, Bits<16>>,
+    /// Masks an index down to whole entries.
+    pub whole: Signal<In, Bits<16>>,
     pub pi: Signal<In, Bits<16>>,
     pub avail: Signal<In, Bits<16>>,
     pub lvl: Signal<In, Bits<5>>,
-    /// First or Only (combinational).
+    /// First or Only; the packet may need a receive WQE (combinational).
     pub first: Signal<Out, bool>,
+    pub recv: Signal<Out, bool>,
     pub o: Signal<Out, OpFlags>,
     pub v: Signal<Out, Verdict>,
     pub npk: Signal<Out, Bits<24>>,
@@ -88,7 +93,7 @@ pub struct Checks<const LOG_QP: usize> {
 }
 
 crate::block_default! { Checks<LOG_QP> {
-    clock, p, cfg, av, cx, pi, avail, lvl, first, now, o, v, npk, past, dec, o_r, v_r, tag_ok, st_ok, ip_lo, ip_hi, key_ok, psn_d, mtu_b, back, sum, n, npk_r, past_r, pk, qpn, hi, cf, tag,
+    clock, p, cfg, av, cx, ci, whole, pi, avail, lvl, first, recv, now, o, v, npk, past, dec, o_r, v_r, tag_ok, st_ok, ip_lo, ip_hi, key_ok, psn_d, mtu_b, back, sum, n, npk_r, past_r, pk, qpn, hi, cf, tag,
     st, ty, ud, deth, mtu, a, sip, dip, c, exp, of, len, ver, mtu_m;
     assert LOG_QP <= 12;
     k_log: Constant::new((LOG_QP as u64).into()),
@@ -120,6 +125,7 @@ impl<const LOG_QP: usize> Logic for Checks<LOG_QP> {
         self.dec.op.next = self.pk.val().opcode;
         self.now.next = self.dec.flags.val();
         self.first.next = self.now.val().first;
+        self.recv.next = self.now.val().send | (self.now.val().write & self.now.val().imm);
         self.o_r.d.next = self.now.val();
         self.tag_ok.d.next = self.hi.val() == bit_cast::<24, 16>(self.tag.val());
         self.st_ok.d.next = (((self.st.val() == 2) | (self.st.val() == 3))
@@ -178,8 +184,8 @@ impl<const LOG_QP: usize> Logic for Checks<LOG_QP> {
             self.ver.next.len_ok = (self.len.val() <= self.mtu_b.q.val())
                 & (self.of.val().first | self.len.val().any());
         }
-        self.ver.next.rq_empty = self.pi.val() == self.c.val().ci;
-        self.ver.next.rq_wait = self.avail.val() == self.c.val().ci;
+        self.ver.next.rq_empty = (self.pi.val() & self.whole.val()) == self.ci.val();
+        self.ver.next.rq_wait = (self.avail.val() & self.whole.val()) == self.ci.val();
         self.ver.next.lvl_full = self.lvl.val().get_bit(4);
         self.ver.next.lvl_max = self.lvl.val() >= self.cf.val().max_dest_rd;
         self.ver.next.lvl_some = self.lvl.val().any();

@@ -13,20 +13,23 @@ use crate::types::{AckReq, PlJob, QpCtl, QpErr, QpIdx, ReadJob, RxPkt};
 use crate::window::WinInv;
 use access::Access;
 use checks::{Checks, Verdict};
-use ctx::{RspCtx, RspState, ToDo};
+use ctx::{RspCtx, RspState, SrqSt, ToDo};
 use decode::OpFlags;
 use outs::Outs;
 use rust_hdl::prelude::*;
 
 /// Handles request packets and CNPs one by one; nothing is written to memory or to the QP before all checks of the packet have passed.
 ///
-/// * `LOG_QP`, `LOG_MR`: log2 of the tables; `LOG_RQ`: log2 of receive WQE slots per QP.
+/// * `LOG_QP`, `LOG_MR`: log2 of the tables; `LOG_RQ`: log2 of receive unit slots per QP; `LOG_KEEP` = `LOG_QP + 2`.
 /// * In `rx`. A packet that needs a receive WQE which is posted but not on the card yet waits here (`ctl` is still served; the packet is then looked
 ///   at again from the start).
 /// * UD: SEND of one packet whose Q_Key is that of the QP; the GRH area goes into the first 40 bytes of the receive WQE (whose first SGE has at least 20).
 ///   Whatever does not fit is dropped.
 /// * UC: nothing is answered. A First or Only packet is taken at any PSN and ends a message that was not finished; any other fault drops the packet and
 ///   ends the message, whose receive WQE is used for the next one.
+/// * A receive entry has `2^rq_stride` units. With an SRQ the first packet of a message takes it (what the message still needs of it is kept here), and
+///   `rqfree` follows at once; `lim` pulses when fewer units than the limit are left, which disarms it. A QP that ends in between completes the entry
+///   with WR_FLUSH, or, at RESET, gives its number as the answer.
 /// * Order of checks: QPN, type RC or UC, state RTR/RTS/SQD, source IP; PSN; opcode sequence and payload length; receive WQE present (else RNR NAK); class
 ///   right of the QP, DMALen; key, PD, right and bounds of the MR. Only the last packet of a message may have less than the MTU. The MR is
 ///   checked again for every packet of a WRITE, for what is left of the message.
@@ -42,10 +45,17 @@ use rust_hdl::prelude::*;
 ///   new READ is accepted, whose response says all that an older wish could say (a duplicate READ takes nothing back).
 /// * `ctl`: RESET, START (sets ePSN), FLUSH (posted receives complete with WR_FLUSH, packets go on between them), FENCE, QUERY. `notify` of a QP in ERR
 ///   flushes what was posted since. Flushed WQEs are not reported on `rqfree`.
-/// * II with all outputs ready: WRITE 7, SEND with one SGE 7, + 4 for each further SGE; READ 8; dropped 6; SEND with invalidate as long as the window unit takes, about 20 (WRITE, SEND and READ measured by `initiation_intervals`).
+/// * II with all outputs ready: WRITE 7, SEND with one SGE 7 (8 with an SRQ, and in a First packet 2 + 2^rq_stride more if an entry has several units), + 4 for each
+///   further SGE (5 into the next unit); READ 8; dropped 6; SEND with invalidate as long as the window unit takes,
+///   about 20 (WRITE, SEND and READ measured by `initiation_intervals`).
 /// * Ports `cfg`, `av`, `mrc`, `idx`, `slot`, `lvl`: data one cycle after the address.
 #[derive(LogicBlock)]
-pub struct Responder<const LOG_QP: usize, const LOG_MR: usize, const LOG_RQ: usize> {
+pub struct Responder<
+    const LOG_QP: usize,
+    const LOG_MR: usize,
+    const LOG_RQ: usize,
+    const LOG_KEEP: usize,
+> {
     pub clock: Signal<In, Clock>,
     pub rst: Signal<In, bool>,
     pub rx_valid: Signal<In, bool>,
@@ -91,6 +101,9 @@ pub struct Responder<const LOG_QP: usize, const LOG_MR: usize, const LOG_RQ: usi
     pub inv_done: Signal<In, bool>,
     pub inv_ok: Signal<In, bool>,
     pub calm: Signal<Out, bool>,
+    /// SRQ whose limit is reached: a pulse.
+    pub lim_valid: Signal<Out, bool>,
+    pub lim_qp: Signal<Out, Bits<12>>,
     pub ev_drop_qp: Signal<Out, bool>,
     pub ev_duplicate: Signal<Out, bool>,
     pub ev_sequence: Signal<Out, bool>,
@@ -98,6 +111,9 @@ pub struct Responder<const LOG_QP: usize, const LOG_MR: usize, const LOG_RQ: usi
     pub ev_ecn: Signal<Out, bool>,
     pub idle: Signal<Out, bool>,
     ctx: SdpRam<RspCtx, LOG_QP>,
+    srqs: SdpRam<SrqSt, LOG_QP>,
+    /// SRQ entries that messages keep.
+    keep: SdpRam<Bits<512>, LOG_KEEP>,
     chk: Checks<LOG_QP>,
     acc: Access<LOG_MR>,
     out: Outs<LOG_QP>,
@@ -110,7 +126,7 @@ pub struct Responder<const LOG_QP: usize, const LOG_MR: usize, const LOG_RQ: usi
     turn: DFF<bool>,
     c: DFF<RspCtx>,
     // cursor of the packet
-    sg: DFF<Bits<2>>,
+    sg: DFF<Bits<4>>,
     so: DFF<Bits<32>>,
     ml: DFF<Bits<32>>,
     left: DFF<Bits<13>>,
@@ -120,8 +136,16 @@ pub struct Responder<const LOG_QP: usize, const LOG_MR: usize, const LOG_RQ: usi
     v4r: DFF<bool>,
     fresh: DFF<bool>,
     src: DFF<Bits<20>>,
-    /// Number of the receive WQE that the packet uses.
+    /// Number of the receive WQE that the packet uses, and index of the unit behind it.
     ix: DFF<Bits<16>>,
+    nx: DFF<Bits<16>>,
+    /// The message keeps an SRQ entry.
+    kept: DFF<bool>,
+    /// Units of the SRQ behind the packet's; they are fewer than the limit.
+    more: DFF<Bits<16>>,
+    low: DFF<bool>,
+    /// Unit to copy.
+    ck: DFF<Bits<3>>,
     /// A receive WQE belongs to the packet.
     hold: DFF<bool>,
     todo: DFF<ToDo>,
@@ -170,16 +194,41 @@ pub struct Responder<const LOG_QP: usize, const LOG_MR: usize, const LOG_RQ: usi
     slot_a: Signal<Local, Bits<16>>,
     iw: Signal<Local, WinInv>,
     im: Signal<Local, Bits<32>>,
+    srq: Signal<Local, bool>,
+    /// The table entry is that of an SRQ, or the QP has one: no ring to flush.
+    noq: Signal<Local, bool>,
+    holds: Signal<Local, bool>,
+    /// The packet takes an entry of the SRQ.
+    tk: Signal<Local, bool>,
+    gone: Signal<Local, bool>,
+    fire: Signal<Local, bool>,
+    stride: Signal<Local, Bits<2>>,
+    step: Signal<Local, Bits<16>>,
+    units: Signal<Local, Bits<3>>,
+    whole: Signal<Local, Bits<16>>,
+    last_sge: Signal<Local, Bits<4>>,
+    sge: Signal<Local, Bits<4>>,
+    ring: Signal<Local, Bits<12>>,
+    sq: Signal<Local, SrqSt>,
+    sqw: Signal<Local, bool>,
+    sqd: Signal<Local, SrqSt>,
+    ci: Signal<Local, Bits<16>>,
+    from: Signal<Local, Bits<16>>,
+    un: Signal<Local, Bits<2>>,
+    prev: Signal<Local, Bits<3>>,
+    word: Signal<Local, Bits<512>>,
+    lim: Signal<Local, Bits<24>>,
 }
 
-crate::block_default! { Responder<LOG_QP, LOG_MR, LOG_RQ> {
+crate::block_default! { Responder<LOG_QP, LOG_MR, LOG_RQ, LOG_KEEP> {
     clock, rst, rx_valid, rx_data, rx_ready, ctl_valid, ctl_data, ctl_ready, ctl_psn, notify_valid, notify_data, notify_ready, cfg_raddr,
     cfg_rdata, av_raddr, av_rdata, mrc_raddr, mrc_rdata, slot_raddr, slot_rdata, idx_raddr, pi_rdata, avail_rdata, lvl_raddr, lvl_rdata,
     pl_valid, pl_data, pl_ready, ack_valid, ack_data, ack_ready, rj_valid, rj_data, rj_ready, rqfree_valid, rqfree_data, rqfree_ready,
-    err_valid, err_data, err_ready, inv_valid, inv_data, inv_done, inv_ok, calm, ev_drop_qp, ev_duplicate, ev_sequence, ev_cnp, ev_ecn, idle, ctx, chk, acc, out, state, qp, p, held,
-    turn, c, sg, so, ml, left, src, ix, hold, todo, psn, syn, e_kind, e_sts, fl_on, fl_ctl, fl_qp, fl_end, pq, qpn, cfg, st, uc, ud, v4, sip, back, src0, op0, gh, v4r, fresh, cx, cw,
-    cwd, o, v, slot, key, n, need_rq, cqe, fin, sy, j, ct, pk, qa, slot_a, iw, im;
-    assert LOG_QP <= 12 && LOG_MR <= 16 && LOG_QP + LOG_RQ <= 16;
+    err_valid, err_data, err_ready, inv_valid, inv_data, inv_done, inv_ok, calm, ev_drop_qp, ev_duplicate, ev_sequence, ev_cnp, ev_ecn, lim_valid, lim_qp, idle, ctx, srqs, keep, chk, acc, out, state, qp, p, held,
+    turn, c, sg, so, ml, left, src, ix, nx, kept, more, low, ck, hold, todo, psn, syn, e_kind, e_sts, fl_on, fl_ctl, fl_qp, fl_end, pq, qpn, cfg, st, uc, ud, v4, sip, back, src0, op0, gh, v4r, fresh, cx, cw,
+    cwd, o, v, slot, key, n, need_rq, cqe, fin, sy, j, ct, pk, qa, slot_a, srq, noq, holds, tk, gone, fire, stride, step, units, whole,
+    last_sge, sge, ring, sq, sqw, sqd, ci, from, un, prev, word, lim, iw, im;
+    assert LOG_QP <= 12 && LOG_MR <= 16 && LOG_QP + LOG_RQ <= 16 && LOG_RQ >= 2 && LOG_KEEP == LOG_QP + 2;
     k_job: Constant::new(PlJob::default()),
     // ::ffff:0:0, first wire byte lowest
     k_v4: Constant::new(Bits::<96>::from(0xFFFFu64) << 80),
@@ -189,16 +238,17 @@ crate::block_default! { Responder<LOG_QP, LOG_MR, LOG_RQ> {
     k_todo: Constant::new(ToDo::default()),
 } }
 
-impl<const LOG_QP: usize, const LOG_MR: usize, const LOG_RQ: usize> Logic
-    for Responder<LOG_QP, LOG_MR, LOG_RQ>
+impl<const LOG_QP: usize, const LOG_MR: usize, const LOG_RQ: usize, const LOG_KEEP: usize> Logic
+    for Responder<LOG_QP, LOG_MR, LOG_RQ, LOG_KEEP>
 {
     #[hdl_gen]
     fn update(&mut self) {
         dff_setup!(
             self, clock, state, qp, p, held, turn, c, sg, so, ml, left, gh, v4r, fresh, src, ix
         );
+        dff_setup!(self, clock, nx, kept, more, low, ck);
         dff_setup!(self, clock, hold, todo, psn, syn, e_kind, e_sts, fl_on, fl_ctl, fl_qp, fl_end);
-        clock!(self, clock, ctx, chk, acc, out);
+        clock!(self, clock, ctx, srqs, keep, chk, acc, out);
         self.out.rst.next = self.rst.val();
         self.ct.next = self.ctl_data.val();
         self.pq.next = self.p.q.val();
@@ -223,12 +273,55 @@ impl<const LOG_QP: usize, const LOG_MR: usize, const LOG_RQ: usize> Logic
             self.back.next = 72.into();
         }
         self.cx.next = self.ctx.rdata.val();
-        self.slot.next = self.slot_rdata.val().into();
+        self.sq.next = self.srqs.rdata.val();
+        self.srq.next = self.cfg.val().srq;
+        self.noq.next = self.srq.val() | (self.cfg.val().qp_type == 3);
+        self.holds.next = self.srq.val() & (self.cx.val().exp == 1);
+        self.stride.next = self.cfg.val().rq_stride;
+        self.step.next = 1.into();
+        self.units.next = 1.into();
+        self.whole.next = bits::<16>(0xFFFF);
+        self.last_sge.next = 3.into();
+        if self.stride.val() == 1 {
+            self.step.next = 2.into();
+            self.units.next = 2.into();
+            self.whole.next = bits::<16>(0xFFFE);
+            self.last_sge.next = 7.into();
+        } else if self.stride.val().get_bit(1) {
+            self.step.next = 4.into();
+            self.units.next = 4.into();
+            self.whole.next = bits::<16>(0xFFFC);
+            self.last_sge.next = 15.into();
+        }
+        self.ci.next = self.cx.val().ci;
+        if self.srq.val() {
+            self.ci.next = self.sq.val().ci;
+        }
+        self.word.next = self.slot_rdata.val();
+        if self.kept.q.val() {
+            self.word.next = self.keep.rdata.val();
+        }
+        self.slot.next = self.word.val().into();
+        if self.srq.val() {
+            // the upper bits are the number of the entry
+            self.slot.next.key0 = bit_cast::<32, 24>(self.word.val().get_bits::<24>(96));
+            self.slot.next.key1 = bit_cast::<32, 24>(self.word.val().get_bits::<24>(224));
+        }
         self.fin.next = self.todo.q.val();
         self.rx_ready.next = false;
         self.ctl_ready.next = false;
         self.notify_ready.next = false;
+        self.lim.next = bit_cast::<24, 16>(self.sq.val().limit);
         self.ctl_psn.next = self.cx.val().epsn;
+        if self.cfg.val().qp_type == 3 {
+            self.ctl_psn.next = self.lim.val();
+        }
+        if self.ct.val().op == 0 {
+            self.ctl_psn.next = 0.into();
+            if self.holds.val() {
+                self.ctl_psn.next = bit_cast::<24, 16>(self.cx.val().held) | bits::<24>(0x1_0000);
+            }
+        }
         self.ev_drop_qp.next = false;
         self.ev_duplicate.next = false;
         self.ev_sequence.next = false;
@@ -249,6 +342,8 @@ impl<const LOG_QP: usize, const LOG_MR: usize, const LOG_RQ: usize> Logic
         self.chk.cfg.next = self.cfg.val();
         self.chk.av.next = self.av_rdata.val();
         self.chk.cx.next = self.cx.val();
+        self.chk.ci.next = self.ci.val();
+        self.chk.whole.next = self.whole.val();
         self.chk.pi.next = self.pi_rdata.val();
         self.chk.avail.next = self.avail_rdata.val();
         self.chk.lvl.next = self.lvl_rdata.val();
@@ -259,6 +354,17 @@ impl<const LOG_QP: usize, const LOG_MR: usize, const LOG_RQ: usize> Logic
         self.cqe.next =
             (self.o.val().send & self.o.val().last) | (self.o.val().write & self.o.val().imm);
 
+        self.tk.next = (self.srq.val() & !self.kept.q.val()) & self.need_rq.val();
+        // a receive entry that ends with this packet leaves its ring
+        self.gone.next = !self.srq.val() | self.tk.val();
+        self.from.next = self.nx.q.val();
+        self.sqw.next = false;
+        self.sqd.next = self.sq.val();
+        self.fire.next = false;
+        self.keep.we.next = false;
+        self.prev.next = 0.into();
+        self.ck.d.next = 0.into();
+
         self.acc.load.next = self.state.q.val() == RspState::Look;
         self.acc.o.next = self.o.val();
         self.acc.p.next = self.pq.val();
@@ -266,7 +372,7 @@ impl<const LOG_QP: usize, const LOG_MR: usize, const LOG_RQ: usize> Logic
         self.acc.cfg.next = self.cfg.val();
         self.acc.slot.next = self.slot.val();
         self.acc.mr.next = self.mrc_rdata.val();
-        self.acc.sg.next = self.sg.q.val();
+        self.acc.sg.next = self.sg.q.val().get_bits::<2>(0);
         self.acc.so.next = self.so.q.val();
         self.acc.ml.next = self.ml.q.val();
         self.acc.left.next = self.left.q.val();
@@ -323,6 +429,10 @@ impl<const LOG_QP: usize, const LOG_MR: usize, const LOG_RQ: usize> Logic
                 self.left.d.next = self.pq.val().len;
                 self.src.d.next = self.pq.val().src;
                 self.ix.d.next = self.cx.val().ci;
+                if self.srq.val() {
+                    self.ix.d.next = self.cx.val().held;
+                }
+                self.kept.d.next = self.holds.val();
                 self.gh.d.next = self.ud.val();
                 self.fresh.d.next = true;
                 self.hold.d.next = self.cx.val().exp == 1;
@@ -332,8 +442,21 @@ impl<const LOG_QP: usize, const LOG_MR: usize, const LOG_RQ: usize> Logic
                 self.e_kind.d.next = 1.into();
                 self.e_sts.d.next = 9.into();
                 self.state.d.next = RspState::Look;
+                if self.srq.val() & self.chk.recv.val() {
+                    self.state.d.next = RspState::Ring;
+                }
+            }
+            RspState::Ring => {
+                // the slot is being read
+                self.fresh.d.next = self.fresh.q.val();
+                self.state.d.next = RspState::Look;
             }
             RspState::Look => {
+                self.nx.d.next = self.ci.val() + self.step.val();
+                if self.tk.val() & !self.sg.q.val().any() {
+                    self.ix.d.next = (bit_cast::<16, 8>(self.word.val().get_bits::<8>(248)) << 8)
+                        | bit_cast::<16, 8>(self.word.val().get_bits::<8>(120));
+                }
                 if self.ud.val() & self.fresh.q.val() {
                     // the GRH area goes first: 40 bytes of IPv6 header, or 20 bytes that are left alone and the IPv4 header
                     self.ml.d.next = 40.into();
@@ -448,7 +571,7 @@ impl<const LOG_QP: usize, const LOG_MR: usize, const LOG_RQ: usize> Logic
                     self.state.d.next = RspState::Free;
                 } else if ((self.uc.val() | self.ud.val())
                     & ((self.acc.inv.val() | self.acc.deny.val())
-                        | (self.acc.more.val() & (self.sg.q.val() == 3))))
+                        | (self.acc.more.val() & (self.sg.q.val() == self.last_sge.val()))))
                     | (self.ud.val() & self.acc.tiny.val())
                 {
                     self.ev_sequence.next = true;
@@ -487,7 +610,7 @@ impl<const LOG_QP: usize, const LOG_MR: usize, const LOG_RQ: usize> Logic
                         self.todo.d.next.ack = true;
                         self.syn.d.next = 255.into();
                     }
-                } else if self.acc.more.val() & (self.sg.q.val() == 3) {
+                } else if self.acc.more.val() & (self.sg.q.val() == self.last_sge.val()) {
                     self.syn.d.next = 97.into();
                     self.e_sts.d.next = 1.into();
                     self.state.d.next = RspState::Fatal;
@@ -510,6 +633,9 @@ impl<const LOG_QP: usize, const LOG_MR: usize, const LOG_RQ: usize> Logic
                         self.left.d.next = self.left.q.val() - self.n.val();
                         self.src.d.next = self.src.q.val() + bit_cast::<20, 13>(self.n.val());
                         self.state.d.next = RspState::Look;
+                        if self.sg.q.val().get_bits::<2>(0).all() {
+                            self.state.d.next = RspState::Ring;
+                        }
                     } else {
                         self.j.next.free = !self.cqe.val();
                         self.out.pl_go.next = self.n.val().any() | !self.cqe.val();
@@ -539,17 +665,37 @@ impl<const LOG_QP: usize, const LOG_MR: usize, const LOG_RQ: usize> Logic
                         if self.o.val().inv {
                             self.state.d.next = RspState::Inv;
                         } else if self.cqe.val() {
-                            self.c.d.next.ci = self.ix.q.val() + 1;
+                            if !self.srq.val() {
+                                self.c.d.next.ci = self.nx.q.val();
+                            }
                             self.state.d.next = RspState::Cqe;
+                        } else if self.tk.val() {
+                            self.c.d.next.held = self.ix.q.val();
+                            self.todo.d.next.free = true;
+                            self.keep.we.next = true;
+                            if self.stride.val().any() {
+                                self.state.d.next = RspState::Copy;
+                            }
                         }
                     }
+                }
+            }
+            RspState::Copy => {
+                // unit `ck` is being read, the one before it is here
+                self.ck.d.next = self.ck.q.val() + 1;
+                self.prev.next = self.ck.q.val() - 1;
+                self.keep.we.next = self.ck.q.val().any();
+                if self.ck.q.val() == self.units.val() {
+                    self.state.d.next = RspState::Fin;
                 }
             }
             RspState::Inv => {
                 if self.inv_done.val() & self.inv_ok.val() {
                     self.c.d.next.exp = 0.into();
                     self.c.d.next.msn = self.c.q.val().msn + 1;
-                    self.c.d.next.ci = self.ix.q.val() + 1;
+                    if !self.srq.val() {
+                        self.c.d.next.ci = self.nx.q.val();
+                    }
                     self.state.d.next = RspState::Cqe;
                 } else if self.inv_done.val() {
                     self.c.d.next.epsn = self.pq.val().psn;
@@ -586,7 +732,8 @@ impl<const LOG_QP: usize, const LOG_MR: usize, const LOG_RQ: usize> Logic
                     self.j.next.length = self.c.q.val().len;
                     self.cw.next = true;
                     self.out.ak_go.next = self.fin.val().ack;
-                    self.out.rf_go.next = true;
+                    self.out.rf_go.next = self.gone.val();
+                    self.sqw.next = self.tk.val();
                     self.state.d.next = RspState::Idle;
                 }
             }
@@ -596,11 +743,13 @@ impl<const LOG_QP: usize, const LOG_MR: usize, const LOG_RQ: usize> Logic
                     if self.hold.q.val() {
                         self.j.next.kind = 2.into();
                         self.j.next.status = self.e_sts.q.val();
-                        self.c.d.next.ci = self.c.q.val().ci + 1;
+                        if !self.srq.val() {
+                            self.c.d.next.ci = self.nx.q.val();
+                        }
                     }
                     self.c.d.next.err = true;
                     self.c.d.next.exp = 0.into();
-                    self.todo.d.next.free = self.hold.q.val();
+                    self.todo.d.next.free = self.hold.q.val() & self.gone.val();
                     self.todo.d.next.ctx = true;
                     self.todo.d.next.ack = true;
                     self.todo.d.next.err = true;
@@ -621,6 +770,7 @@ impl<const LOG_QP: usize, const LOG_MR: usize, const LOG_RQ: usize> Logic
                     self.cw.next = self.fin.val().ctx;
                     self.out.ak_go.next = self.fin.val().ack;
                     self.out.rf_go.next = self.fin.val().free;
+                    self.sqw.next = self.fin.val().free & self.srq.val();
                     self.out.rj_go.next = self.fin.val().read;
                     self.out.er_go.next = self.fin.val().err;
                     self.state.d.next = RspState::Idle;
@@ -635,6 +785,7 @@ impl<const LOG_QP: usize, const LOG_MR: usize, const LOG_RQ: usize> Logic
                         if self.out.ak_free.val() & !self.out.rf_busy.val() {
                             self.cwd.next = self.k_zero.val();
                             self.cw.next = true;
+                            self.sqw.next = true;
                             self.out.ak_go.next = true;
                             self.sy.next = 255.into();
                             self.ctl_ready.next = true;
@@ -656,7 +807,7 @@ impl<const LOG_QP: usize, const LOG_MR: usize, const LOG_RQ: usize> Logic
                         self.fl_on.d.next = true;
                         self.fl_ctl.d.next = true;
                         self.fl_qp.d.next = self.qp.q.val();
-                        self.fl_end.d.next = self.pi_rdata.val();
+                        self.fl_end.d.next = self.pi_rdata.val() & self.whole.val();
                     }
                     3 => {
                         if self.out.pl_free.val() {
@@ -668,23 +819,34 @@ impl<const LOG_QP: usize, const LOG_MR: usize, const LOG_RQ: usize> Logic
                             self.state.d.next = RspState::Ctl;
                         }
                     }
+                    6 => {
+                        self.from.next = self.sq.val().ci;
+                        self.state.d.next = RspState::Limit;
+                    }
                     _ => {
                         self.ctl_ready.next = true;
                     }
                 }
+            }
+            RspState::Limit => {
+                self.sqw.next = true;
+                self.ctl_ready.next = true;
+                self.state.d.next = RspState::Idle;
             }
             RspState::Note => {
                 if self.st.val() == 6 {
                     self.fl_on.d.next = true;
                     self.fl_ctl.d.next = false;
                     self.fl_qp.d.next = self.qp.q.val();
-                    self.fl_end.d.next = self.pi_rdata.val();
+                    self.fl_end.d.next = self.pi_rdata.val() & self.whole.val();
                 }
                 self.state.d.next = RspState::Idle;
             }
             RspState::Flush => {
                 self.cwd.next = self.cx.val();
-                if (self.cx.val().ci == self.fl_end.q.val()) | self.cfg.val().srq {
+                if (self.noq.val() & !self.holds.val())
+                    | (!self.noq.val() & (self.cx.val().ci == self.fl_end.q.val()))
+                {
                     self.fl_on.d.next = false;
                     self.ctl_ready.next = self.fl_ctl.q.val();
                     self.state.d.next = RspState::Idle;
@@ -694,7 +856,11 @@ impl<const LOG_QP: usize, const LOG_MR: usize, const LOG_RQ: usize> Logic
                     self.j.next.free = false;
                     self.j.next.status = 5.into();
                     self.j.next.index = self.cx.val().ci;
-                    self.cwd.next.ci = self.cx.val().ci + 1;
+                    if self.noq.val() {
+                        self.j.next.index = self.cx.val().held;
+                    } else {
+                        self.cwd.next.ci = self.cx.val().ci + self.step.val();
+                    }
                     self.cwd.next.exp = 0.into();
                     self.cw.next = true;
                     self.state.d.next = RspState::Idle;
@@ -707,10 +873,65 @@ impl<const LOG_QP: usize, const LOG_MR: usize, const LOG_RQ: usize> Logic
         self.qp.d.next = self.qa.val();
         self.cfg_raddr.next = self.qa.val();
         self.av_raddr.next = self.qa.val();
-        self.idx_raddr.next = self.qa.val();
+        // the receive ring of the QP: its own, or that of its SRQ
+        self.ring.next = self.qp.q.val();
+        if self.srq.val() {
+            self.ring.next = self.cfg.val().srqn;
+        }
+        self.idx_raddr.next = self.ring.val();
+        self.srqs.raddr.next = self.ring.val().get_bits::<LOG_QP>(0);
+        if self.state.q.val() == RspState::Idle {
+            self.idx_raddr.next = self.qa.val();
+            self.srqs.raddr.next = self.qa.val().get_bits::<LOG_QP>(0);
+        }
+        self.more.d.next = self.pi_rdata.val() - self.from.val();
+        self.low.d.next = self.more.q.val() < self.sq.val().limit;
+        self.srqs.we.next = self.sqw.val();
+        self.srqs.waddr.next = self.ring.val().get_bits::<LOG_QP>(0);
+        self.sqd.next.ci = self.nx.q.val();
+        self.fire.next = self.sqw.val() & self.low.q.val();
+        if self.state.q.val() == RspState::Ctl {
+            // RESET
+            self.srqs.waddr.next = self.qp.q.val().get_bits::<LOG_QP>(0);
+            self.sqd.next.ci = 0.into();
+            self.sqd.next.limit = 0.into();
+            self.fire.next = false;
+        }
+        if self.state.q.val() == RspState::Limit {
+            self.srqs.waddr.next = self.qp.q.val().get_bits::<LOG_QP>(0);
+            self.sqd.next.ci = self.sq.val().ci;
+            self.lim.next = self.ct.val().psn;
+            self.sqd.next.limit = self.lim.val().get_bits::<16>(0);
+            self.fire.next = self.more.q.val() < self.lim.val().get_bits::<16>(0);
+        }
+        if self.fire.val() {
+            self.sqd.next.limit = 0.into();
+        }
+        self.srqs.wdata.next = self.sqd.val();
+        self.lim_valid.next = self.fire.val();
+        self.lim_qp.next = self.ring.val();
+        self.sge.next = self.sg.q.val();
+        if self.state.q.val() == RspState::Fetch {
+            self.sge.next = self.cx.val().sge;
+            if self.chk.first.val() {
+                self.sge.next = 0.into();
+            }
+        }
+        self.un.next = self.sge.val().get_bits::<2>(2);
+        if self.state.q.val() == RspState::Copy {
+            self.un.next = self.ck.q.val().get_bits::<2>(0);
+        }
+        self.keep.raddr.next =
+            (bit_cast::<LOG_KEEP, LOG_QP>(self.qp.q.val().get_bits::<LOG_QP>(0)) << 2)
+                | bit_cast::<LOG_KEEP, 2>(self.un.val());
+        self.keep.waddr.next =
+            (bit_cast::<LOG_KEEP, LOG_QP>(self.qp.q.val().get_bits::<LOG_QP>(0)) << 2)
+                | bit_cast::<LOG_KEEP, 2>(self.prev.val().get_bits::<2>(0));
+        self.keep.wdata.next = self.slot_rdata.val();
         self.lvl_raddr.next = self.qa.val();
-        self.slot_a.next = bit_cast::<16, 12>(self.qp.q.val()) << self.k_rq.val();
-        self.slot_raddr.next = self.slot_a.val() | (self.cx.val().ci & self.k_slot.val());
+        self.slot_a.next = self.ci.val() + bit_cast::<16, 2>(self.un.val());
+        self.slot_raddr.next = (bit_cast::<16, 12>(self.ring.val()) << self.k_rq.val())
+            | (self.slot_a.val() & self.k_slot.val());
         self.ctx.raddr.next = self.qa.val().get_bits::<LOG_QP>(0);
         self.ctx.waddr.next = self.qp.q.val().get_bits::<LOG_QP>(0);
         self.ctx.we.next = self.cw.val();
@@ -733,6 +954,8 @@ impl<const LOG_QP: usize, const LOG_MR: usize, const LOG_RQ: usize> Logic
         self.out.qp.next = self.qp.q.val();
         self.out.p.next = self.pq.val();
         self.out.c.next = self.c.q.val();
+        self.out.fq.next = self.ring.val();
+        self.out.fi.next = self.nx.q.val();
         self.out.cfg.next = self.cfg.val();
         self.out.psn.next = self.psn.q.val();
         self.out.syn.next = self.sy.val();

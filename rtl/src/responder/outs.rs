@@ -36,6 +36,9 @@ pub struct Outs<const LOG_QP: usize> {
     pub dup: Signal<In, bool>,
     pub rj_busy: Signal<Out, bool>,
     pub rf_go: Signal<In, bool>,
+    /// Ring whose units below the index are free.
+    pub fq: Signal<In, Bits<12>>,
+    pub fi: Signal<In, Bits<16>>,
     pub rf_free: Signal<Out, bool>,
     pub rf_busy: Signal<Out, bool>,
     pub er_go: Signal<In, bool>,
@@ -79,7 +82,7 @@ pub struct Outs<const LOG_QP: usize> {
 }
 
 crate::block_default! { Outs<LOG_QP> {
-    clock, rst, qp, p, c, cfg, psn, syn, kind, pl_go, pl, pl_free, ak_go, ak_free, rj_go, o, dup, rj_busy, rf_go, rf_free, rf_busy, er_go, er_free,
+    clock, rst, qp, p, c, cfg, psn, syn, kind, pl_go, pl, pl_free, ak_go, ak_free, rj_go, o, dup, rj_busy, rf_go, fq, fi, rf_free, rf_busy, er_go, er_free,
     idle, pl_valid, pl_data, pl_ready, ack_valid, ack_data, ack_ready, rj_valid, rj_data, rj_ready, rqfree_valid, rqfree_data,
     rqfree_ready, err_valid, err_data, err_ready, errs, j, j_v, a, a_v, r, r_v, f, f_v, pk, of, cx, cf, tag, job, ack, read, free, err;
     assert LOG_QP <= 12;
@@ -131,8 +134,8 @@ impl<const LOG_QP: usize> Logic for Outs<LOG_QP> {
         self.read.next.swap = self.pk.val().swap;
         self.read.next.cmp = self.pk.val().cmp;
         self.read.next.stamp = self.pk.val().stamp;
-        self.free.next.qp = self.qp.val();
-        self.free.next.idx = self.cx.val().ci;
+        self.free.next.qp = self.fq.val();
+        self.free.next.idx = self.fi.val();
         self.err.next.qp = self.qp.val();
         self.err.next.kind = self.kind.val();
         if self.pl_ready.val() {

@@ -5,8 +5,8 @@ use crate::layouts::QpCfg;
 use crate::types::*;
 use rust_hdl::prelude::*;
 
-/// Keeps the next receive WQEs of every QP on the card. All indices count entries of one unit (up to four SGEs); `rq_stride` must
-/// be 0, which the command sequencer makes sure of. See [`Fetch`] for limits and cycle counts.
+/// Keeps the next receive WQEs of every QP and SRQ on the card (an SRQ has a table index as a QP has). All indices count units of four SGEs, of
+/// which an entry has `2^rq_stride`. See [`Fetch`] for limits and cycle counts.
 ///
 /// * `LQ` log2 of QPs, `LS` log2 of slots a QP, `A` = `LQ + LS`.
 /// * `slot_raddr` is {qp, index mod 2^LS}; entries below `avail` are valid, those below `pi` are posted.

@@ -29,7 +29,7 @@ packed_struct! {
 }
 pub const UOP_BITS: usize = 85;
 /// log2 of the program memory.
-pub const LOG_PROG: usize = 9;
+pub const LOG_PROG: usize = 10;
 
 /// `Uop.op`; the kernel matches on these numbers.
 pub mod op {
@@ -74,7 +74,7 @@ pub mod op {
     pub const SWEEP: u128 = 19;
     /// The next such object, else jump.
     pub const NEXT: u128 = 20;
-    /// Event of a failed QP.
+    /// Event of a failed QP, or of kind a.
     pub const EVENT: u128 = 21;
     /// Answer; the command has been carried out.
     pub const RESP: u128 = 22;
@@ -106,6 +106,11 @@ pub mod pred {
     pub const EVENT: u128 = 32;
     /// Not an error: the QP is in SQD, and its program asked when it has drained.
     pub const DRAIN: u128 = 33;
+    /// Register SRQ.
+    pub const SRQ: u128 = 34;
+    /// LIVE and SRQ; TO_ERR and SRQ.
+    pub const LIVE_SRQ: u128 = 35;
+    pub const ERR_SRQ: u128 = 36;
 }
 
 /// Source words that are not in work memory.
@@ -158,6 +163,8 @@ pub mod reg {
     pub const DRAIN: u128 = 11;
     /// Order to the window unit (`window::order`) about the MR at hand; goes on when it is done.
     pub const WIN: u128 = 12;
+    /// The QP has an SRQ.
+    pub const SRQ: u128 = 13;
 }
 
 /// Kinds of objects.

@@ -25,7 +25,7 @@ impl<
         let m = |x: usize| Constant::new(((1u64 << x) - 1).into());
         let b = |x: &[usize]| Constant::new(x.iter().map(|l| 1u64 << l).sum::<u64>().into());
         Self {
-            prog: Rom::new(program::program(MAX_RD)),
+            prog: Rom::new(program::program(MAX_RD, LQ)),
             rule: Default::default(),
             k_seed: Constant::new((regs::admin::SEED as u64).into()),
             k_link: Constant::new((regs::admin::LINK as u64).into()),
@@ -161,6 +161,11 @@ impl<
             q_busy: Default::default(),
             link: Default::default(),
             link_new: Default::default(),
+            srq: Default::default(),
+            lims: Default::default(),
+            lim_valid: Default::default(),
+            lim_qp: Default::default(),
+            limit: Default::default(),
             rnd: Default::default(),
             wide: Default::default(),
             cnt: Default::default(),

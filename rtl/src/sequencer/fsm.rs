@@ -20,8 +20,8 @@ impl<
             assumed, gidx, fam6, status
         );
         dff_setup!(
-            self, clock, rid, qres, q_sq, q_rq, q_head, q_busy, link, link_new, rnd, wide, cnt,
-            last, obase, pc, u, x, y, v, acc
+            self, clock, rid, qres, q_sq, q_rq, q_head, q_busy, link, link_new, srq, rnd, wide,
+            cnt, last, obase, pc, u, x, y, v, acc
         );
         dff_setup!(
             self, clock, carry, low, high, low_c, high_c, yes, w_hi, w_lt, w_gt, w_own, w_tag, nn,
@@ -36,8 +36,8 @@ impl<
             p_cmd, p_ref, p_err, p_flush
         );
         clock!(
-            self, clock, cmds, errs, drain, kinds, mem, prog, rule, mrs, others, cfgs, avs, gids,
-            units
+            self, clock, cmds, errs, lims, drain, kinds, mem, prog, rule, mrs, others, cfgs, avs,
+            gids, units
         );
         self.cmds.rst.next = self.rst.val();
         self.errs.rst.next = self.rst.val();
@@ -96,6 +96,12 @@ impl<
         self.errs.m_ready.next = self.st.q.val() == St::Idle;
         self.eo.next = self.errs.m_data.val();
 
+        // limits of SRQs
+        self.lims.rst.next = self.rst.val();
+        self.lims.s_valid.next = self.lim_valid.val();
+        self.lims.s_data.next = self.lim_qp.val();
+        self.lims.m_ready.next = false;
+
         // QPs that may have drained
         self.drain.clear.next = self.boot.val();
         self.drain.at.next = self.oidx.q.val().get_bits::<LQ>(0);
@@ -141,8 +147,10 @@ impl<
         self.om.next = self.o.val().mask;
         self.a.next = self.o.val().a;
         self.b.next = self.o.val().b;
-        self.live.next =
-            ((self.cur.q.val() != 0) & (self.cur.q.val() != 6)) & (self.kind_e.q.val() != 7);
+        self.limit.next =
+            (self.kind_e.q.val() == 8) & ((self.typ.q.val() == 3) & (self.cur.q.val() == 1));
+        self.live.next = ((self.cur.q.val() != 0) & (self.cur.q.val() != 6))
+            & ((self.kind_e.q.val() != 7) & (self.kind_e.q.val() != 8));
         self.ps.next.mask = self.mask.q.val();
         self.ps.next.always = true;
         self.ps.next.mr = self.okind.q.val() == 0;
@@ -159,8 +167,12 @@ impl<
         self.ps.next.event = (self.live.val()
             & (((self.kind_e.q.val() == 1) | (self.kind_e.q.val() == 6))
                 | ((self.kind_e.q.val() == 2) | (self.kind_e.q.val() == 5))))
-            | self.drained.val();
+            | (self.drained.val() | self.limit.val());
         self.ps.next.drain = self.draining.val();
+        self.ps.next.srq = self.srq.q.val();
+        self.ps.next.live_srq = self.live.val() & self.srq.q.val();
+        self.ps.next.err_srq =
+            ((self.nx.q.val() == 6) & (self.cur.q.val() != 6)) & self.srq.q.val();
         self.praw.next = self.ps.val().into();
         self.yes.d.next = self.praw.val().get_bit(self.o.val().cond.index());
 
@@ -366,7 +378,7 @@ impl<
                 self.unit.d.next = false;
                 self.half.d.next = true;
                 if self.errs.m_valid.val() {
-                    self.kind_e.d.next = self.eo.val().kind;
+                    self.kind_e.d.next = bit_cast::<4, 3>(self.eo.val().kind);
                     self.okind.d.next = 1.into();
                     self.oidx.d.next = bit_cast::<16, 12>(self.eo.val().qp);
                     self.pc.d.next = 32.into();
@@ -375,6 +387,13 @@ impl<
                     self.link_new.d.next = false;
                     self.owner.d.next = 0.into();
                     self.st.d.next = St::Port;
+                } else if self.errs.empty.val() & self.lims.m_valid.val() {
+                    self.lims.m_ready.next = true;
+                    self.kind_e.d.next = 8.into();
+                    self.okind.d.next = 1.into();
+                    self.oidx.d.next = bit_cast::<16, 12>(self.lims.m_data.val());
+                    self.pc.d.next = 32.into();
+                    self.st.d.next = St::Fetch;
                 } else if self.errs.empty.val() & self.drain.m_valid.val() {
                     self.drain.m_ready.next = true;
                     self.kind_e.d.next = 7.into();
@@ -476,7 +495,7 @@ impl<
                 self.st.d.next = St::Fetch;
                 if self.yes.q.val() {
                     match self.op.val().index() {
-                        5 => self.pc.d.next = self.om.val().get_bits::<9>(0),
+                        5 => self.pc.d.next = self.om.val().get_bits::<10>(0),
                         6 => {
                             self.okind.d.next = self.kb.val();
                             self.st.d.next = St::Lk0;
@@ -612,6 +631,7 @@ impl<
                             self.wop.d.next = self.m.val().get_bits::<2>(0);
                             self.st.d.next = St::Win;
                         }
+                        13 => self.srq.d.next = self.m.val().get_bit(0),
                         _ => self.drain.set.next = true,
                     },
                     3 => {
@@ -763,7 +783,7 @@ impl<
                 } else {
                     self.obj.d.next = self.ob.val();
                     if self.obj_v.q.val() & self.tq_end.q.val() {
-                        self.pc.d.next = self.om.val().get_bits::<9>(0);
+                        self.pc.d.next = self.om.val().get_bits::<10>(0);
                         self.st.d.next = St::Fetch;
                     }
                 }
@@ -932,6 +952,14 @@ impl<
         if self.kind_e.q.val() == 7 {
             self.evd.next.kind = 7.into();
         }
+        if self.kind_e.q.val() == 8 {
+            self.evd.next.kind = 10.into();
+        } else if self.typ.q.val() == 3 {
+            self.evd.next.kind = 12.into();
+        }
+        if self.a.val().any() {
+            self.evd.next.kind = self.a.val();
+        }
         if self.st.q.val() == St::Port {
             // of port 1
             self.evd.next.id = 1.into();
@@ -957,7 +985,7 @@ impl<
         self.ev_qp_error.next = self.p_err.q.val();
         self.idle.next = (((self.st.q.val() == St::Idle) & !self.cmds.m_valid.val())
             & self.errs.empty.val())
-            & (self.drain.idle.val() & !self.link_new.q.val());
+            & ((self.drain.idle.val() & !self.link_new.q.val()) & !self.lims.m_valid.val());
         if self.rst.val() {
             self.st.d.next = St::Boot;
             self.oidx.d.next = 0.into();

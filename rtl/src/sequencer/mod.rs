@@ -23,6 +23,7 @@ pub mod program;
 pub mod rom;
 pub mod rule;
 mod special;
+mod srq;
 
 use crate::layouts::*;
 use crate::packed_struct;
@@ -40,13 +41,13 @@ use rust_hdl::prelude::*;
 use special::Special;
 
 packed_struct! {
-    /// An object: MR, QP, CQ, PD or EQ.
+    /// An object: MR, QP (or SRQ), CQ, PD or EQ.
     pub struct Obj {
         pub used: bool,
         pub pasid: Bits<12>,
         /// QPN bits above the index, or variant of a key.
         pub tag: Bits<16>,
-        /// Users of a PD or CQ; PD of an MR.
+        /// Users of a PD, CQ or SRQ; PD of an MR.
         pub n: Bits<16>,
     }
 }
@@ -87,6 +88,9 @@ packed_struct! {
         pub live: bool,
         pub event: bool,
         pub drain: bool,
+        pub srq: bool,
+        pub live_srq: bool,
+        pub err_srq: bool,
     }
 }
 
@@ -145,6 +149,8 @@ pub enum St {
 ///   is not 64-byte aligned or can't be read counts as refused and has no answer.
 /// * `err`: QPs that must go to ERR; always taken within a few cycles.
 /// * A write of LINK that changes it becomes PORT_ACTIVE or PORT_ERR of every PASID (those without an event queue drop it).
+/// * An SRQ is an entry of the QP table. SRQ_LIMIT follows each `lim`. LAST_WQE of a QP with an SRQ follows a fence behind its FLUSH, so that its last
+///   CQE is there. An SRQ whose ring can't be read (kind 1) goes to ERR with SRQ_ERR; its QPs find it empty.
 /// * SQ_DRAINED: see [`Drain`]; whether the send queue has drained is `rqr_busy` of a QUERY.
 /// * Table writes go to every copy of a table at once; `rst` clears all entries.
 /// * QPN = tag << LQ | index with a random tag that is never 0 nor all ones, so that QPN 0, 1 and 0xFFFFFF are nobody's. Key = index << 8 | random variant, index 0 unused.
@@ -183,6 +189,9 @@ pub struct Sequencer<
     pub err_valid: Signal<In, bool>,
     pub err_data: Signal<In, QpErr>,
     pub err_ready: Signal<Out, bool>,
+    /// An SRQ has reached its limit: a pulse.
+    pub lim_valid: Signal<In, bool>,
+    pub lim_qp: Signal<In, Bits<12>>,
     pub ev_valid: Signal<Out, bool>,
     pub ev_data: Signal<Out, Event>,
     pub ev_ready: Signal<In, bool>,
@@ -252,6 +261,7 @@ pub struct Sequencer<
 
     cmds: Fifo<CmdDb, LS>,
     errs: ErrQueue<LQ>,
+    lims: Fifo<Bits<12>, LQ>,
     drain: Drain<LQ>,
     kinds: Kinds<LQ, LM, LC, LP, LS>,
     special: Special,
@@ -276,7 +286,8 @@ pub struct Sequencer<
     f_hit: DFF<bool>,
     f_err: DFF<bool>,
     half: DFF<bool>,
-    kind_e: DFF<Bits<3>>,
+    /// Kind of the error at hand; 7: drained, 8: limit of an SRQ.
+    kind_e: DFF<Bits<4>>,
     seq: DFF<Bits<32>>,
     mask: DFF<Bits<21>>,
     want: DFF<Bits<3>>,
@@ -293,6 +304,7 @@ pub struct Sequencer<
     /// Link, and that its change is still to be told.
     link: DFF<bool>,
     link_new: DFF<bool>,
+    srq: DFF<bool>,
     rnd: DFF<Bits<64>>,
     /// Command, table entries on their way to and from work memory, and response.
     wide: DFF<Bits<512>>,
@@ -408,7 +420,8 @@ pub struct Sequencer<
     asum: Signal<Local, Bits<9>>,
     delta: Signal<Local, Bits<16>>,
     ps: Signal<Local, Preds>,
-    praw: Signal<Local, Bits<34>>,
+    praw: Signal<Local, Bits<37>>,
+    limit: Signal<Local, bool>,
     draining: Signal<Local, bool>,
     drained: Signal<Local, bool>,
     live: Signal<Local, bool>,

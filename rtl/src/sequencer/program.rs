@@ -4,6 +4,7 @@
 //! but for LOOKUPs of objects that have been looked up before. The unit tests hold the programs to that.
 
 use super::asm::*;
+use super::srq;
 use crate::types::ctl;
 use crate::window::order;
 use metaroce_hdl_spec::cmd::{self as c, errno};
@@ -37,14 +38,14 @@ fn word(f: Field) -> u128 {
 }
 
 /// A 64-bit address whose low `low` bits and high `high` bits must be zero.
-fn check_address(p: &mut Asm, f: Field, low: u128, high: u128) {
+pub(super) fn check_address(p: &mut Asm, f: Field, low: u128, high: u128) {
     let at = f.lo as u128;
     p.check(Src::Mem(at), low, 0, 0, errno::EINVAL);
     p.check(Src::Mem(at + 64 - high), high, 0, 0, errno::EINVAL);
 }
 
 /// An address in units of `2^low` bytes to a field.
-fn address(p: &mut Asm, f: Field, low: u128, at: u128, d: Field) {
+pub(super) fn address(p: &mut Asm, f: Field, low: u128, at: u128, d: Field) {
     p.bits(
         Src::Mem(f.lo as u128 + low),
         at + d.lo as u128,
@@ -52,13 +53,13 @@ fn address(p: &mut Asm, f: Field, low: u128, at: u128, d: Field) {
     );
 }
 
-fn look(p: &mut Asm, kind: u128, f: Field) {
+pub(super) fn look(p: &mut Asm, kind: u128, f: Field) {
     p.load_field(f);
     p.do_(op::LOOKUP, kind, 0, errno::ENOENT);
 }
 
 /// Count the user of an object that a QP or MR entry names by `f` in or out.
-fn count(p: &mut Asm, kind: u128, s: Src, width: u128, down: bool) {
+pub(super) fn count(p: &mut Asm, kind: u128, s: Src, width: u128, down: bool) {
     p.load(s, width);
     p.do_(op::LOOKUP, kind, 0, errno::ENOENT);
     p.do_(op::COUNT, down as u128, 0, 0);
@@ -74,19 +75,20 @@ fn fence(p: &mut Asm) {
 }
 
 /// Both entries of a QP; the state comes last.
-fn store_qp(p: &mut Asm) {
+pub(super) fn store_qp(p: &mut Asm) {
     p.store(tab::AV, AV0 / 32);
     p.store(tab::CFG, E);
 }
 
 /// `cfg` of the QP at hand, and what the kernel needs of it.
-fn load_cfg(p: &mut Asm) {
+pub(super) fn load_cfg(p: &mut Asm) {
     p.do_(op::QPLOAD, 0, 0, 0);
     let at = |f: Field| Src::Mem(E0 + f.lo as u128);
     p.set(reg::CUR, at(t::qp_cfg::state), t::qp_cfg::state);
     p.set(reg::TYPE, at(t::qp_cfg::qp_type), t::qp_cfg::qp_type);
     p.set(reg::OWNER, at(t::qp_cfg::pasid), t::qp_cfg::pasid);
     p.set(reg::TAG, at(t::qp_cfg::tag), t::qp_cfg::tag);
+    p.set(reg::SRQ, at(t::qp_cfg::srq), t::qp_cfg::srq);
 }
 
 fn reset_blocks(p: &mut Asm) {
@@ -99,8 +101,19 @@ fn reset_blocks(p: &mut Asm) {
     p.do_(op::CTL, ctl::RESET as u128, blk::SQF | blk::RQF, 0);
 }
 
-/// All programs; `max_rd`: READs in flight per QP.
-pub fn program(max_rd: usize) -> Vec<u128> {
+/// The last CQE of the QP's receives is there, then the event.
+fn last_wqe(p: &mut Asm) {
+    fence(p);
+    p.do_(
+        op::EVENT,
+        metaroce_hdl_spec::cqe::event::LAST_WQE as u128,
+        0,
+        0,
+    );
+}
+
+/// All programs; `max_rd`: READs in flight per QP, `log_qp`: log2 of QPs.
+pub fn program(max_rd: usize, log_qp: usize) -> Vec<u128> {
     let mut p = Asm::default();
     let names = [
         "NOP",
@@ -121,6 +134,10 @@ pub fn program(max_rd: usize) -> Vec<u128> {
         "RESIZE_CQ",
         "ALLOC_MW",
         "DEALLOC_MW",
+        "CREATE_SRQ",
+        "MODIFY_SRQ",
+        "QUERY_SRQ",
+        "DESTROY_SRQ",
     ];
     assert!(names.len() <= OPCODES);
     for opcode in 0..OPCODES {
@@ -141,9 +158,10 @@ pub fn program(max_rd: usize) -> Vec<u128> {
     queues(&mut p);
     mr(&mut p);
     window(&mut p);
-    create_qp(&mut p);
+    create_qp(&mut p, log_qp as u128);
     modify_qp(&mut p, max_rd as u128);
     other_qp(&mut p);
+    srq::programs(&mut p);
     admin(&mut p);
     p.finish()
 }
@@ -336,6 +354,13 @@ fn mr(p: &mut Asm) {
     p.do_(op::RESP, 0, 0, 0);
 }
 
+/// One user less of the object that field `f` of the QP's (or SRQ's) entry names.
+pub(super) fn piece(p: &mut Asm, kind: u128, f: Field) {
+    // the field may cross a word: bring it together first
+    p.bits(Src::Mem(E0 + f.lo as u128), 32 * T, f.width as u128);
+    count(p, kind, Src::Mem(32 * T), f.width as u128, true);
+}
+
 /// Windows are objects of kind MR; their binding is the window unit's.
 fn window(p: &mut Asm) {
     use c::alloc_mw as f;
@@ -366,7 +391,7 @@ fn window(p: &mut Asm) {
     p.do_(op::RESP, 0, 0, 0);
 }
 
-fn create_qp(p: &mut Asm) {
+fn create_qp(p: &mut Asm, log_qp: u128) {
     use c::create_qp as f;
     use t::qp_cfg as d;
     p.label("CREATE_QP");
@@ -380,6 +405,19 @@ fn create_qp(p: &mut Asm) {
     p.check_field(f::rq_stride, 0, 2, errno::EINVAL);
     check_address(p, f::sq_base, 12, 4);
     check_address(p, f::rq_base, 12, 4);
+    p.set(reg::SRQ, cmd(f::srq), f::srq);
+    p.when(pred::SRQ, |p| {
+        // no UC
+        const { assert!(t::qp_type::RC & 1 == 0 && t::qp_type::UD & 1 == 0 && t::qp_type::UC & 1 == 1) };
+        p.check(cmd(f::qp_type), 1, 0, 0, errno::EOPNOTSUPP);
+        look(p, kind::QP, f::srqn);
+        p.do_(op::QPLOAD, 0, 0, 0);
+        srq::check(p, true);
+        // what the two must have in common
+        let at = |f: Field| Src::Mem(E0 + f.lo as u128);
+        p.bits(at(d::rq_stride), f::rq_stride.lo as u128, 2);
+        p.bits(at(d::pd), f::pd.lo as u128, 12);
+    });
     look(p, kind::PD, f::pd);
     look(p, kind::CQ, f::scq);
     look(p, kind::CQ, f::rcq);
@@ -400,10 +438,15 @@ fn create_qp(p: &mut Asm) {
     address(p, f::rq_base, 12, E0, d::rq_base);
     p.put(sp::TAG, E0, d::tag);
     p.put(sp::PASID, E0, d::pasid);
+    p.when(pred::SRQ, |p| {
+        p.put(sp::ONES, E0, d::srq);
+        p.bits(cmd(f::srqn), E0 + d::srqn.lo as u128, log_qp);
+    });
     p.do_(op::RID, 0, 0, 0);
     p.load(special(sp::ZERO), 32);
     p.do_(op::PUT, 0, 0, 0);
     store_qp(p);
+    p.when(pred::SRQ, |p| srq::count_user(p, false));
     count(p, kind::PD, cmd(f::pd), 12, false);
     count(p, kind::CQ, cmd(f::scq), 12, false);
     count(p, kind::CQ, cmd(f::rcq), 12, false);
@@ -497,18 +540,21 @@ fn modify_qp(p: &mut Asm, max_rd: u128) {
     p.when(pred::TO_RESET, |p| {
         fence(p);
         reset_blocks(p);
+        p.do_(op::QRES, 0, 0, 0);
     });
     p.when(pred::TO_ERR, |p| {
         p.do_(op::CTL, ctl::FLUSH as u128, blk::RQR | blk::RSP, 0)
     });
+    p.when(pred::ERR_SRQ, last_wqe);
     p.do_(op::RESP, 0, 0, 0);
 }
 
 fn other_qp(p: &mut Asm) {
-    let cfg = |f: Field| Src::Mem(E0 + f.lo as u128);
     p.label("QUERY_QP");
     look(p, kind::QP, c::head::id);
     load_cfg(p);
+    srq::check(p, false);
+    p.label("query");
     p.do_(op::CTL, ctl::QUERY as u128, blk::RQR | blk::RSP, 0);
     p.do_(op::QRES, 0, 0, 0);
     p.do_(op::RID, 0, 0, 0);
@@ -517,20 +563,18 @@ fn other_qp(p: &mut Asm) {
     p.label("DESTROY_QP");
     look(p, kind::QP, c::head::id);
     load_cfg(p);
+    srq::check(p, false);
     p.put(sp::ZERO, E0, t::qp_cfg::state);
     p.store(tab::CFG, E);
     fence(p);
     reset_blocks(p);
     p.do_(op::STORE, tab::CFG | tab::AV, 1, 0);
     p.do_(op::FREE, 0, 0, 0);
-    let piece = |p: &mut Asm, kind: u128, f: Field| {
-        // the field may cross a word: bring it together first
-        p.bits(cfg(f), 32 * T, f.width as u128);
-        count(p, kind, Src::Mem(32 * T), f.width as u128, true);
-    };
     piece(p, kind::PD, t::qp_cfg::pd);
     piece(p, kind::CQ, t::qp_cfg::scq);
     piece(p, kind::CQ, t::qp_cfg::rcq);
+    p.when(pred::SRQ, |p| srq::count_user(p, true));
+    p.do_(op::QRES, 0, 0, 0);
     p.do_(op::RESP, 0, 0, 0);
 
     p.label("error");
@@ -543,6 +587,7 @@ fn other_qp(p: &mut Asm) {
         p.store(tab::CFG, E);
         p.do_(op::CTL, ctl::FLUSH as u128, blk::RQR | blk::RSP, 0);
     });
+    p.when(pred::LIVE_SRQ, last_wqe);
     p.when(pred::DRAIN, |p| {
         p.do_(op::CTL, ctl::QUERY as u128, blk::RQR, 0)
     });
@@ -660,7 +705,7 @@ mod tests {
     /// No program can fail after its first effect.
     #[test]
     fn programs_check_first() {
-        let p = program(16);
+        let p = program(16, 8);
         assert!(p.len() <= 1 << LOG_PROG, "{}", p.len());
         println!("{} instructions", p.len());
         let field = |w: u128, lo: u32, n: u32| (w >> lo) & ((1 << n) - 1);

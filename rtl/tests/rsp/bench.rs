@@ -11,7 +11,9 @@ pub const LOG_QP: u32 = 3;
 pub struct Bench {
     pub qps: Vec<Qp>,
     pub mrs: Vec<Mr>,
-    /// Entries on the card, per QP; moves towards `pi` by itself.
+    /// Rings of the table entries that are SRQs (`cfg.ty` is 3).
+    pub srqs: Vec<Ring>,
+    /// Units on the card, per ring; moves towards `pi` by itself.
     pub avail: Vec<u64>,
     pub fetch_p: f64,
     pub rx: Feed<RxPkt>,
@@ -64,6 +66,7 @@ impl Bench {
         Bench {
             qps: (0..8).map(Qp::new).collect(),
             mrs: vec![Mr::default(); 16],
+            srqs: vec![Ring::default(); 8],
             avail: vec![0; 8],
             fetch_p: 0.05,
             rx: Feed::new("rx", valid),
@@ -84,6 +87,13 @@ impl Bench {
     /// Everything given has been handled.
     pub fn quiet(&self) -> bool {
         self.quiet > 3
+    }
+
+    fn ring(&self, i: usize) -> &Ring {
+        match self.qps[i].cfg.ty {
+            3 => &self.srqs[i],
+            _ => &self.qps[i].rq,
+        }
     }
 
     pub fn step(&mut self, s: &mut Stim) {
@@ -188,14 +198,18 @@ impl Bench {
             "mrc_rdata",
             raw(mr_bits(self.mrs.get(mrc as usize % 16).unwrap())),
         );
-        let q = &self.qps[slot as usize >> 2];
-        s.set("slot_rdata", raw(rq_bits(&q.rq[slot as usize & 3])));
-        s.set("pi_rdata", self.qps[idx as usize].pi);
+        let r = self.ring(slot as usize >> 2);
+        let (w, n) = (&r.units[slot as usize & 3], r.numbers[slot as usize & 3]);
+        s.set("slot_rdata", raw(rq_bits(w, n)));
+        s.set("pi_rdata", self.ring(idx as usize).pi);
         s.set("avail_rdata", self.avail[idx as usize]);
         s.set("lvl_rdata", self.qps[lvl as usize].lvl);
-        for (a, q) in self.avail.iter_mut().zip(&self.qps) {
+        if s.out_u64("lim_valid") == 1 {
+            self.got.lims.push(s.out_u64("lim_qp"));
+        }
+        for i in 0..8 {
             if s.rng.p(self.fetch_p) {
-                *a = q.pi;
+                self.avail[i] = self.ring(i).pi;
             }
         }
     }
@@ -253,6 +267,9 @@ pub fn cfg_bits(c: &Cfg) -> QpCfg {
         acc_atomic: c.acc_atomic,
         min_rnr: c.min_rnr.into(),
         max_dest_rd: c.max_dest_rd.into(),
+        rq_stride: c.stride.into(),
+        srq: c.srq.is_some(),
+        srqn: c.srq.unwrap_or(0).into(),
         ..Default::default()
     }
 }
@@ -276,14 +293,15 @@ pub fn mr_bits(m: &Mr) -> MrCheck {
     }
 }
 
-fn rq_bits(w: &[Sge; 4]) -> Rq {
+/// `n`: number of an SRQ entry.
+fn rq_bits(w: &[Sge; 4], n: u64) -> Rq {
     Rq {
         va0: w[0].0.into(),
         len0: w[0].1.into(),
-        key0: w[0].2.into(),
+        key0: (w[0].2 | (n & 0xFF) << 24).into(),
         va1: w[1].0.into(),
         len1: w[1].1.into(),
-        key1: w[1].2.into(),
+        key1: (w[1].2 | (n >> 8) << 24).into(),
         va2: w[2].0.into(),
         len2: w[2].1.into(),
         key2: w[2].2.into(),

@@ -45,6 +45,8 @@ pub struct Effects {
     pub invs: Vec<(u64, u64, u64)>,
     /// drop_qp, duplicate, sequence, cnp, ecn
     pub ev: [u64; 5],
+    /// SRQs that reached their limit.
+    pub lims: Vec<u64>,
 }
 
 #[derive(Debug, Clone, Default)]
@@ -89,6 +91,10 @@ pub struct Cfg {
     pub min_rnr: u64,
     pub max_dest_rd: u64,
     pub dip: [u8; 16],
+    /// log2 of units per receive entry.
+    pub stride: u64,
+    /// Receives come from this SRQ.
+    pub srq: Option<u64>,
 }
 #[derive(Debug, Clone, Default)]
 pub struct Pkt {
@@ -112,6 +118,58 @@ pub struct Pkt {
 /// va, len, lkey
 pub type Sge = (u64, u64, u64);
 
+/// A receive ring: that of a QP, or an SRQ. Indices count units.
+#[derive(Debug, Clone)]
+pub struct Ring {
+    pub ci: u64,
+    pub pi: u64,
+    pub limit: u64,
+    /// Slots of the prefetch.
+    pub units: Vec<[Sge; 4]>,
+    /// Numbers of the SRQ entries that begin in them.
+    pub numbers: Vec<u64>,
+}
+
+impl Default for Ring {
+    fn default() -> Self {
+        Ring {
+            ci: 0,
+            pi: 0,
+            limit: 0,
+            units: vec![[(0, 0, 0); 4]; 4],
+            numbers: vec![0; 4],
+        }
+    }
+}
+
+impl Ring {
+    pub fn posted(&self) -> u64 {
+        self.pi.wrapping_sub(self.ci) & 0xFFFF
+    }
+    /// The oldest entry: its number in an SRQ, its index, its SGEs.
+    fn entry(&self, stride: u64) -> (u64, u64, Vec<Sge>) {
+        let at = |i: u64| (self.ci + i) as usize % self.units.len();
+        let sges = (0..1 << stride).flat_map(|i| self.units[at(i)]);
+        (self.numbers[at(0)], self.ci, sges.collect())
+    }
+    /// The oldest entry is consumed; true when the limit is reached.
+    fn pop(&mut self, stride: u64) -> bool {
+        self.ci = (self.ci + (1 << stride)) & 0xFFFF;
+        let hit = self.posted() < self.limit;
+        if hit {
+            self.limit = 0;
+        }
+        hit
+    }
+    pub fn set_limit(&mut self, idx: u64, limit: u64, out: &mut Effects) {
+        self.limit = limit;
+        if self.posted() < limit {
+            self.limit = 0;
+            out.lims.push(idx);
+        }
+    }
+}
+
 #[derive(Debug, Clone, PartialEq)]
 enum Msg {
     None,
@@ -119,6 +177,9 @@ enum Msg {
         sge: usize,
         off: u64,
         bytes: u64,
+        wqe: Vec<Sge>,
+        /// What its CQE says.
+        index: u64,
     },
     Write {
         va: u64,
@@ -136,10 +197,8 @@ pub struct Qp {
     pub err: bool,
     pub epsn: u64,
     pub msn: u64,
-    pub ci: u64,
-    pub pi: u64,
+    pub rq: Ring,
     pub lvl: u64,
-    pub rq: Vec<[Sge; 4]>,
     log_qp: u32,
     nak: bool,
     dup: bool,
@@ -157,10 +216,8 @@ impl Qp {
             err: false,
             epsn: 0,
             msn: 0,
-            ci: 0,
-            pi: 0,
+            rq: Ring::default(),
             lvl: 0,
-            rq: vec![[(0, 0, 0); 4]; 4],
             log_qp: 3,
             nak: false,
             dup: false,
@@ -173,7 +230,10 @@ impl Qp {
     pub fn reset(&mut self, out: &mut Effects) {
         *self = Qp {
             cfg: self.cfg.clone(),
-            rq: self.rq.clone(),
+            rq: Ring {
+                units: self.rq.units.clone(),
+                ..Default::default()
+            },
             lvl: self.lvl,
             ..Qp::new(self.idx)
         };
@@ -183,8 +243,6 @@ impl Qp {
         *self = Qp {
             live: true,
             epsn: psn,
-            ci: self.ci,
-            pi: self.pi,
             ..{
                 let mut q = Qp::new(self.idx);
                 q.cfg = self.cfg.clone();
@@ -194,39 +252,61 @@ impl Qp {
             }
         };
     }
+    fn flushed(&self, log_qp: u32, index: u64) -> Job {
+        Job::Cqe {
+            cq: self.cfg.rcq,
+            qpn: self.cfg.tag << log_qp | self.idx,
+            op: 0,
+            index,
+            status: 5,
+            imm: None,
+            inv: None,
+            sol: false,
+            len: 0,
+            free: None,
+            grh: None,
+        }
+    }
+    /// The SRQ entry of the message at hand.
+    pub fn holds(&self) -> Option<u64> {
+        match self.msg {
+            Msg::Send { index, .. } if self.cfg.srq.is_some() => Some(index),
+            _ => None,
+        }
+    }
     pub fn flush(&mut self, log_qp: u32, out: &mut Effects) {
         self.err = true;
+        if let Some(n) = self.holds() {
+            out.jobs.push(self.flushed(log_qp, n));
+        }
         self.msg = Msg::None;
-        while self.ci != self.pi {
-            let qpn = self.cfg.tag << log_qp | self.idx;
-            out.jobs.push(Job::Cqe {
-                cq: self.cfg.rcq,
-                qpn,
-                op: 0,
-                index: self.ci,
-                status: 5,
-                imm: None,
-                inv: None,
-                sol: false,
-                len: 0,
-                free: None,
-                grh: None,
-            });
-            self.ci = (self.ci + 1) & 0xFFFF;
+        while self.cfg.srq.is_none() && self.rq.posted() >= 1 << self.cfg.stride {
+            out.jobs.push(self.flushed(log_qp, self.rq.ci));
+            self.rq.pop(self.cfg.stride);
         }
     }
 
     fn nak(&mut self, out: &mut Effects, psn: u64, syn: u64) {
         out.acks.push((self.idx, psn, syn, self.msn));
     }
-    fn fatal(&mut self, p: &Pkt, out: &mut Effects, syn: u64, kind: u64, held: Option<u64>) {
+    /// `held`: status of the receive WQE that belongs to the packet.
+    fn fatal(
+        &mut self,
+        p: &Pkt,
+        srqs: &mut [Ring],
+        out: &mut Effects,
+        syn: u64,
+        kind: u64,
+        held: Option<u64>,
+    ) {
         match held {
             Some(status) => {
+                let index = self.take(srqs, out);
                 out.jobs.push(Job::Cqe {
                     cq: self.cfg.rcq,
                     qpn: p.qpn,
                     op: 0,
-                    index: self.ci,
+                    index,
                     status,
                     imm: None,
                     inv: None,
@@ -235,8 +315,6 @@ impl Qp {
                     free: Some(p.slot),
                     grh: None,
                 });
-                self.ci = (self.ci + 1) & 0xFFFF;
-                out.frees.push((self.idx, self.ci));
             }
             None => out.jobs.push(Job::Free { slot: p.slot }),
         }
@@ -244,6 +322,28 @@ impl Qp {
         out.errs.push((self.idx, kind));
         self.err = true;
         self.msg = Msg::None;
+    }
+
+    /// The receive WQE of the packet is used: what its CQE calls it. An SRQ's was taken before if the message began before.
+    fn take(&mut self, srqs: &mut [Ring], out: &mut Effects) -> u64 {
+        if let Some(n) = self.holds() {
+            return n;
+        }
+        let (srq, stride) = (self.cfg.srq, self.cfg.stride);
+        let (at, ring) = match srq {
+            Some(i) => (i, &mut srqs[i as usize]),
+            None => (self.idx, &mut self.rq),
+        };
+        let (number, index, _) = ring.entry(stride);
+        if ring.pop(stride) {
+            out.lims.push(at);
+        }
+        out.frees.push((at, ring.ci));
+        if srq.is_some() {
+            number
+        } else {
+            index
+        }
     }
 
     /// UC: the packet is dropped, and the message with it.
@@ -275,7 +375,14 @@ impl Qp {
             && end <= mr.va as u128 + mr.len as u128
     }
 
-    pub fn packet(&mut self, p: &Pkt, log_qp: u32, mrs: &[Mr], out: &mut Effects) {
+    pub fn packet(
+        &mut self,
+        p: &Pkt,
+        log_qp: u32,
+        mrs: &[Mr],
+        srqs: &mut [Ring],
+        out: &mut Effects,
+    ) {
         out.ev[4] += p.ce as u64;
         let free = Job::Free { slot: p.slot };
         let ok = p.qpn >> log_qp == self.cfg.tag
@@ -359,6 +466,11 @@ impl Qp {
             return out.jobs.push(free);
         }
         // expected packet
+        let stride = self.cfg.stride;
+        let empty = match self.cfg.srq {
+            Some(i) => srqs[i as usize].posted(),
+            None => self.rq.posted(),
+        } < 1 << stride;
         let class = match self.msg {
             Msg::None => 0,
             Msg::Send { .. } => 1,
@@ -383,9 +495,9 @@ impl Qp {
             return self.give_up(p, out);
         }
         if !(send || write || read) || !order || !size {
-            return self.fatal(p, out, 0x61, 1, held);
+            return self.fatal(p, srqs, out, 0x61, 1, held);
         }
-        if ((send && first) || (write && imm)) && self.ci == self.pi {
+        if ((send && first) || (write && imm)) && empty {
             if !rc {
                 return self.give_up(p, out);
             }
@@ -395,17 +507,17 @@ impl Qp {
         }
         if read {
             if !class_ok {
-                return self.fatal(p, out, 0x61, 1, None);
+                return self.fatal(p, srqs, out, 0x61, 1, None);
             }
             if !read_ok(self) {
-                return self.fatal(p, out, 0x62, 2, None);
+                return self.fatal(p, srqs, out, 0x62, 2, None);
             }
             if self.lvl >= 16 || (self.dup && self.lvl >= self.cfg.max_dest_rd) {
                 out.ev[2] += 1;
                 return out.jobs.push(free);
             }
             if self.lvl >= self.cfg.max_dest_rd {
-                return self.fatal(p, out, 0x61, 1, None);
+                return self.fatal(p, srqs, out, 0x61, 1, None);
             }
             self.epsn = (self.epsn + npk) & M24;
             self.msn = (self.msn + 1) & M24;
@@ -436,10 +548,10 @@ impl Qp {
                 return self.give_up(p, out);
             }
             if !self.cfg.acc_write || rem > 1 << 31 || !fits {
-                return self.fatal(p, out, 0x61, 1, None);
+                return self.fatal(p, srqs, out, 0x61, 1, None);
             }
             if !may {
-                return self.fatal(p, out, 0x62, 2, None);
+                return self.fatal(p, srqs, out, 0x62, 2, None);
             }
             if p.len > 0 {
                 jobs.push(Job::Pay {
@@ -459,11 +571,23 @@ impl Qp {
                 total,
             };
         } else {
-            let (mut sge, mut off, had) = match self.msg {
-                Msg::Send { sge, off, bytes } => (sge, off, bytes),
-                _ => (0, 0, 0),
+            let (mut sge, mut off, had, wqe) = match &self.msg {
+                Msg::Send {
+                    sge,
+                    off,
+                    bytes,
+                    wqe,
+                    ..
+                } => (*sge, *off, *bytes, wqe.clone()),
+                _ => {
+                    let ring = match self.cfg.srq {
+                        Some(i) => &srqs[i as usize],
+                        None => &self.rq,
+                    };
+                    (0, 0, 0, ring.entry(stride).2)
+                }
             };
-            let wqe = self.rq[(self.ci & 3) as usize];
+            let end = wqe.len() - 1;
             let (mut left, mut src) = (p.len, p.src);
             // UD: the GRH area first, then the payload behind it
             let v4 = p.sip[..10] == [0; 10] && p.sip[10..12] == [0xFF; 2];
@@ -486,14 +610,14 @@ impl Qp {
                     if !rc {
                         return self.give_up(p, out);
                     }
-                    return self.fatal(p, out, 0x63, 1, Some(4));
+                    return self.fatal(p, srqs, out, 0x63, 1, Some(4));
                 }
-                if n < left && sge == 3 {
+                if n < left && sge == end {
                     out.jobs.extend(jobs);
                     if !rc {
                         return self.give_up(p, out);
                     }
-                    return self.fatal(p, out, 0x61, 1, Some(1));
+                    return self.fatal(p, srqs, out, 0x61, 1, Some(1));
                 }
                 if n > 0 {
                     jobs.push(Job::Pay {
@@ -520,20 +644,30 @@ impl Qp {
                 off = 0;
             }
             bytes += had + p.len;
-            self.msg = Msg::Send { sge, off, bytes };
+            // an SRQ's entry is taken now, another when the message ends
+            let index = match self.cfg.srq {
+                Some(_) => self.take(srqs, out),
+                None => self.rq.ci,
+            };
+            self.msg = Msg::Send {
+                sge,
+                off,
+                bytes,
+                wqe,
+                index,
+            };
         }
         if inv {
             let key = (p.imm as u32).swap_bytes() as u64;
             out.invs.push((key, p.qpn, self.cfg.pd));
             if !may_invalidate(key) {
                 out.jobs.extend(jobs);
-                return self.fatal(p, out, 0x62, 2, Some(10));
+                return self.fatal(p, srqs, out, 0x62, 2, Some(10));
             }
         }
         self.epsn = (self.epsn + 1) & M24;
         self.nak = false;
         if last {
-            self.msg = Msg::None;
             self.msn = (self.msn + 1) & M24;
         }
         if last && (send || imm) {
@@ -542,11 +676,12 @@ impl Qp {
                 (_, true) => 2,
                 _ => imm as u64,
             };
+            let index = self.take(srqs, out);
             jobs.push(Job::Cqe {
                 cq: self.cfg.rcq,
                 qpn: p.qpn,
                 op,
-                index: self.ci,
+                index,
                 status: 0,
                 imm: imm.then_some(p.imm),
                 inv: inv.then_some(p.imm),
@@ -555,12 +690,13 @@ impl Qp {
                 free: Some(p.slot),
                 grh: ud.then_some(p.va & M24),
             });
-            self.ci = (self.ci + 1) & 0xFFFF;
-            out.frees.push((self.idx, self.ci));
         } else if let Some(Job::Pay { free, .. }) = jobs.last_mut() {
             *free = true;
         } else {
             jobs.push(free);
+        }
+        if last {
+            self.msg = Msg::None;
         }
         out.jobs.extend(jobs);
         if p.ackreq && rc {

@@ -30,11 +30,15 @@ pub fn random(rng: &mut Rng, ids: &[u64]) -> [u8; 128] {
         op::SET_GID,
         op::DESTROY_CQ,
         op::DEALLOC_PD,
+        op::CREATE_SRQ,
+        op::MODIFY_SRQ,
+        op::QUERY_SRQ,
+        op::DESTROY_SRQ,
         op::NOP,
         op::ALLOC_MW,
         op::DEALLOC_MW,
         31,
-    ][rng.below(20) as usize];
+    ][rng.below(24) as usize];
     cmd::head::opcode.put(&mut c, o as u64);
     let id = any(rng);
     cmd::head::id.put(&mut c, id);
@@ -61,6 +65,14 @@ pub fn random(rng: &mut Rng, ids: &[u64]) -> [u8; 128] {
             f::rq_base.put(&mut c, rng.below(1 << 40) << 12);
             f::scq.put(&mut c, any(rng));
             f::rcq.put(&mut c, any(rng));
+            f::srq.put(&mut c, rng.p(0.3) as u64);
+            f::srqn.put(&mut c, any(rng));
+        }
+        op::CREATE_SRQ => {
+            use cmd::create_srq as f;
+            f::stride.put(&mut c, rng.below(3));
+            f::pd.put(&mut c, any(rng));
+            f::base.put(&mut c, rng.below(1 << 40) << 12);
         }
         op::MODIFY_QP => {
             use cmd::modify_qp as f;

@@ -3,6 +3,7 @@
 
 mod change;
 pub mod cmds;
+mod srq;
 mod told;
 mod windows;
 
@@ -90,6 +91,8 @@ pub struct Bench {
     /// QP whose send units are freed in the next cycle; LINK, if it is written then.
     pub freed: Option<u64>,
     pub link: Option<bool>,
+    /// SRQ that reaches its limit in the next cycle.
+    pub limit: Option<u64>,
     pub rsp: u64,
     fills: VecDeque<(u64, CtlFill)>,
     tokens: [Vec<u64>; 2],
@@ -133,6 +136,8 @@ macro_rules! all_inputs {
             wr_ready,
             err_valid,
             err_data,
+            lim_valid,
+            lim_qp,
             ev_ready,
             rqr_ctl_ready,
             rqr_psn,
@@ -189,6 +194,7 @@ impl Bench {
             busy: false,
             freed: None,
             link: None,
+            limit: None,
             rsp: 0xABCDEF,
             fills: VecDeque::new(),
             tokens: [vec![], vec![]],
@@ -292,6 +298,8 @@ impl Bench {
         u.rqr_psn.next = good(u.rqr_ctl_ready.next, self.rqr.0).into();
         u.rqr_idx.next = good(u.rqr_ctl_ready.next, self.rqr.1).into();
         u.rqr_busy.next = self.busy && u.rqr_ctl_ready.next;
+        u.lim_valid.next = self.limit.is_some();
+        u.lim_qp.next = self.limit.take().unwrap_or(2).into();
         u.sq_freed.next = self.freed.is_some();
         u.sq_freed_qp.next = self.freed.take().unwrap_or(1).into();
         u.win_done.next = due(self.win);
@@ -645,6 +653,7 @@ impl Bench {
         f::rq_log.put(&mut c, self.rng.below(16));
         f::rq_stride.put(&mut c, self.rng.below(3));
         f::pd.put(&mut c, pd);
+        f::srq.put(&mut c, 0);
         f::sq_base.put(&mut c, self.rng.below(1 << 48) << 12);
         f::rq_base.put(&mut c, self.rng.below(1 << 48) << 12);
         f::scq.put(&mut c, scq);
@@ -653,6 +662,28 @@ impl Bench {
     }
     pub fn qp(&mut self, pasid: u64, pd: u64, scq: u64, rcq: u64) -> Result<u64, u8> {
         let c = self.qp_block(pd, scq, rcq);
+        self.run(pasid, &c).map(|r| cmd::response::id.get(&r))
+    }
+    /// The block of a CREATE_SRQ that is fine for `pd`.
+    pub fn srq_block(&mut self, pd: u64) -> [u8; 128] {
+        use cmd::create_srq as f;
+        let mut c = self.block(cmd::op::CREATE_SRQ, 0);
+        f::log.put(&mut c, self.rng.below(16));
+        f::stride.put(&mut c, self.rng.below(3));
+        f::pd.put(&mut c, pd);
+        f::base.put(&mut c, self.rng.below(1 << 48) << 12);
+        c
+    }
+    pub fn srq(&mut self, pasid: u64, pd: u64) -> Result<u64, u8> {
+        let c = self.srq_block(pd);
+        self.run(pasid, &c).map(|r| cmd::response::id.get(&r))
+    }
+    /// A QP that takes its receives from `srqn`.
+    pub fn qp_of_srq(&mut self, pasid: u64, pd: u64, cq: u64, srqn: u64) -> Result<u64, u8> {
+        use cmd::create_qp as f;
+        let mut c = self.qp_block(pd, cq, cq);
+        f::srq.put(&mut c, 1);
+        f::srqn.put(&mut c, srqn);
         self.run(pasid, &c).map(|r| cmd::response::id.get(&r))
     }
     pub fn gid(

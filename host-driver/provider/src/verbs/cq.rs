@@ -84,7 +84,8 @@ impl Cq {
     }
 
     /// Removes what is queued of a QP that is gone or reset.
-    pub fn clean(&self, qpn: u32) {
+    pub fn clean(&self, qp: &Qp) {
+        let qpn = qp.ibv().qp_num;
         let s = self.state.lock();
         for (ring, ci) in s.rings() {
             let end = ring.end(ci);
@@ -94,6 +95,10 @@ impl Cq {
                 // SAFETY: a complete entry; the card does not write it again before it is given back.
                 unsafe {
                     if *e as u32 & CI_MASK == qpn {
+                        let c = Completion::from([*e, 0, 0, 0]);
+                        if c.is_recv && !qp.srq.is_null() {
+                            qp.complete(true, c.index);
+                        }
                         *e &= !(CI_MASK as u64);
                     }
                 }
@@ -549,9 +554,9 @@ pub unsafe fn clean_both(qp: &Qp) {
     let (s, r) = (qp.ibv().send_cq, qp.ibv().recv_cq);
     // SAFETY: a QP's CQs outlive it.
     unsafe {
-        (*Cq::of(s)).clean(qp.ibv().qp_num);
+        (*Cq::of(s)).clean(qp);
         if !core::ptr::eq(s, r) {
-            (*Cq::of(r)).clean(qp.ibv().qp_num);
+            (*Cq::of(r)).clean(qp);
         }
     }
 }

@@ -253,6 +253,12 @@ fn device_attr(ctx: &Ctx) -> IbvDeviceAttr {
     a.device_cap_flags = CURR_QP_STATE_MOD | PORT_ACTIVE_EVENT | SYS_IMAGE_GUID | RC_RNR_NAK_GEN;
     a.max_sge = caps.max_sge.min(super::wqe::max_sges(true) as u32) as c_int;
     a.max_sge_rd = a.max_sge;
+    if caps.srq {
+        // One table with the QPs.
+        a.max_srq = a.max_qp;
+        a.max_srq_wr = size::MAX_WR as c_int;
+        a.max_srq_sge = super::srq::max_sge(caps.max_sge) as c_int;
+    }
     a.max_cq = 1 << caps.log_cq;
     a.max_cqe = ring::MAX_CQE as c_int;
     // A key of 0 is nobody's: entry 0 stays empty.

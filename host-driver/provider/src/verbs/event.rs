@@ -115,6 +115,16 @@ impl Tables {
                 }
                 return;
             }
+            kind::SRQ_LIMIT | kind::SRQ_ERR => {
+                if let Some(&srq) = self.srqs.get(&id) {
+                    let what = match kind {
+                        kind::SRQ_LIMIT => abi::event::SRQ_LIMIT,
+                        _ => abi::event::SRQ_ERR,
+                    };
+                    ctx.raise(what, srq as u64);
+                }
+                return;
+            }
             kind::PORT_ACTIVE => return ctx.raise(abi::event::PORT_ACTIVE, 1),
             kind::PORT_ERR => return ctx.raise(abi::event::PORT_ERR, 1),
             kind::QP_FATAL => abi::event::QP_FATAL,
@@ -192,6 +202,10 @@ pub unsafe extern "C" fn async_event(_context: *mut IbvContext, event: *mut IbvA
             e::CQ_ERR => {
                 let cq = Cq::of((*event).element as *mut IbvCq);
                 (*cq).async_events.fetch_add(1, Ordering::Relaxed);
+            }
+            e::SRQ_LIMIT | e::SRQ_ERR => {
+                let srq = super::srq::Srq::of((*event).element as *mut abi::srq::IbvSrq);
+                (*srq).events.fetch_add(1, Ordering::Relaxed);
             }
             e::QP_FATAL..=e::PATH_MIG_ERR | e::LAST_WQE => {
                 let qp = super::qp::Qp::of((*event).element as *mut IbvQp);

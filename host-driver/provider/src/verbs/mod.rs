@@ -13,6 +13,7 @@ pub mod qp_ex;
 pub mod queue;
 pub mod ring;
 pub mod size;
+pub mod srq;
 pub mod wqe;
 
 use crate::card::Errno;

@@ -12,7 +12,7 @@ use std::sync::atomic::Ordering;
 
 /// Value of an SQ or RQ doorbell (`regs::db_queue`; a test compares).
 #[inline]
-fn queue_doorbell(qpn: u32, pi: u16) -> u64 {
+pub(super) fn queue_doorbell(qpn: u32, pi: u16) -> u64 {
     qpn as u64 | (pi as u64) << 32
 }
 
@@ -246,7 +246,7 @@ pub unsafe extern "C" fn post_recv(
     // SAFETY: the program's list.
     while let Some(w) = unsafe { next.as_ref() } {
         match unsafe { recv_one(qp, w, s.pi) } {
-            Ok(()) => s.pi = s.pi.wrapping_add(1),
+            Ok(()) => s.pi = s.pi.wrapping_add(1 << qp.rq_stride),
             Err(e) => {
                 // SAFETY: the program's pointer.
                 unsafe { *bad = next };
@@ -270,9 +270,11 @@ unsafe fn recv_one(qp: &Qp, wr: &IbvRecvWr, pi: u16) -> Result<(), Errno> {
     if !qp.ctx.usable() {
         return Err(qp.ctx.unusable());
     }
+    // A QP with an SRQ takes none.
     if qp.state.load(Ordering::Relaxed) < state::INIT
         || wr.num_sge < 0
         || wr.num_sge as usize > qp.max_recv_sge
+        || !qp.srq.is_null()
     {
         return Err(libc::EINVAL);
     }
@@ -281,7 +283,7 @@ unsafe fn recv_one(qp: &Qp, wr: &IbvRecvWr, pi: u16) -> Result<(), Errno> {
     }
     let slot = qp.rq.at(pi);
     // SAFETY: a slot of this ring.
-    unsafe { qp.rq.remember_at(slot, wr.wr_id, 1) };
+    unsafe { qp.rq.remember_at(slot, wr.wr_id, 1 << qp.rq_stride) };
     if wr.num_sge == 1 && qp.rq_stride == 0 {
         // SAFETY: the program's list of one; the entry is free and inside the ring.
         unsafe {
@@ -309,7 +311,7 @@ unsafe fn recv_one(qp: &Qp, wr: &IbvRecvWr, pi: u16) -> Result<(), Errno> {
     let size = UNIT << qp.rq_stride;
     // SAFETY: inside the ring, and the entry is free; the program's list.
     let (entry, list) = unsafe {
-        let entry = core::slice::from_raw_parts_mut(qp.rq.ring.ptr.add(slot * size), size);
+        let entry = core::slice::from_raw_parts_mut(qp.rq.ring.ptr.add(slot * UNIT), size);
         let n = wr.num_sge as usize;
         (
             entry,

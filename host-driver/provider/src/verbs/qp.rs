@@ -7,6 +7,7 @@ use super::mr::{dereg_mr, reg_mr};
 use super::qp_ex::Build;
 use super::queue::Queue;
 use super::size::sizes;
+use super::srq::Srq;
 use super::wqe::{one_sge, Keep, Limits};
 use crate::abi::ex::{IbvQpEx, VerbsQpTail};
 use crate::abi::*;
@@ -34,6 +35,8 @@ pub struct Qp {
     inline: Option<(Dma, *mut IbvMr)>,
     pub max_recv_sge: usize,
     pub rq_stride: u32,
+    /// Where receives come from, if not from `rq`; outlives the QP.
+    pub srq: *const Srq,
     attr: Mutex<IbvQpAttr>,
     cap: IbvQpCap,
     pub events: AtomicU32,
@@ -62,7 +65,11 @@ impl Qp {
     #[inline]
     pub fn complete(&self, is_recv: bool, index: u16) -> u64 {
         if is_recv {
-            self.rq.complete(index)
+            // SAFETY: NULL, or an SRQ that outlives its QPs.
+            match unsafe { self.srq.as_ref() } {
+                None => self.rq.complete(index),
+                Some(srq) => srq.complete(index),
+            }
         } else {
             self.sq.complete(index)
         }
@@ -108,7 +115,7 @@ pub unsafe extern "C" fn create_qp(pd: *mut IbvPd, init: *mut IbvQpInitAttr) -> 
 /// A new QP without extended functions; `init.cap` becomes what it really has.
 ///
 /// # Safety
-/// `pd` must be a PD of ours, and the CQs, too, unless they are NULL.
+/// `pd` must be a PD of ours, and the CQs and the SRQ, too, unless they are NULL.
 pub unsafe fn make(pd: *mut IbvPd, init: &mut IbvQpInitAttr) -> Result<*mut Qp, Errno> {
     // SAFETY: the contract above.
     let pd_ref = unsafe { &*pd };
@@ -119,8 +126,18 @@ pub unsafe fn make(pd: *mut IbvPd, init: &mut IbvQpInitAttr) -> Result<*mut Qp, 
         qp_type::UD => table::qp_type::UD,
         _ => return Err(libc::EOPNOTSUPP),
     };
-    if !init.srq.is_null() {
-        return Err(libc::EOPNOTSUPP);
+    // SAFETY: the contract above: an SRQ of ours, or NULL.
+    let srq = unsafe { (init.srq as *const Srq).as_ref() };
+    if let Some(s) = srq {
+        if kind == table::qp_type::UC {
+            return Err(libc::EOPNOTSUPP);
+        }
+        // SAFETY: an SRQ's PD outlives it.
+        if unsafe { (*s.ibv.pd).handle } != pd_ref.handle || s.ibv.context != pd_ref.context {
+            return Err(libc::EINVAL);
+        }
+        // What is asked for the receive queue is not looked at.
+        (init.cap.max_recv_wr, init.cap.max_recv_sge) = (0, 0);
     }
     if init.send_cq.is_null() || init.recv_cq.is_null() {
         return Err(libc::EINVAL);
@@ -157,13 +174,17 @@ pub unsafe fn make(pd: *mut IbvPd, init: &mut IbvQpInitAttr) -> Result<*mut Qp, 
         use cmd::create_qp as f;
         f::qp_type.put(c, kind as u64);
         f::sq_log.put(c, s.sq_log as u64);
-        f::rq_log.put(c, s.rq_log as u64);
+        f::rq_log.put(c, (s.rq_log + s.rq_stride) as u64);
         f::rq_stride.put(c, s.rq_stride as u64);
         f::pd.put(c, pd_ref.handle as u64);
         f::sq_base.put(c, sq_ring.bus);
         f::rq_base.put(c, rq_ring.bus);
         f::scq.put(c, scq as u64);
         f::rcq.put(c, rcq as u64);
+        if let Some(s) = srq {
+            f::srq.put(c, 1);
+            f::srqn.put(c, s.srqn as u64);
+        }
     });
     let qpn = match made {
         Ok(r) => r.id(),
@@ -190,6 +211,7 @@ pub unsafe fn make(pd: *mut IbvPd, init: &mut IbvQpInitAttr) -> Result<*mut Qp, 
     ibv.pd = pd;
     ibv.send_cq = init.send_cq;
     ibv.recv_cq = init.recv_cq;
+    ibv.srq = init.srq;
     ibv.handle = qpn;
     ibv.qp_num = qpn;
     ibv.state = state::RESET;
@@ -201,7 +223,7 @@ pub unsafe fn make(pd: *mut IbvPd, init: &mut IbvQpInitAttr) -> Result<*mut Qp, 
         state: AtomicI32::new(state::RESET),
         qkey: AtomicU32::new(0),
         sq: Queue::new(sq_ring, s.sq_log, Spin::default()),
-        rq: Queue::new(rq_ring, s.rq_log, Spin::default()),
+        rq: Queue::new(rq_ring, s.rq_log + s.rq_stride, Spin::default()),
         limits: Limits {
             max_sge: cap.max_send_sge as usize,
             max_inline: s.max_inline,
@@ -216,6 +238,7 @@ pub unsafe fn make(pd: *mut IbvPd, init: &mut IbvQpInitAttr) -> Result<*mut Qp, 
         inline,
         max_recv_sge: cap.max_recv_sge as usize,
         rq_stride: s.rq_stride,
+        srq: init.srq as *const Srq,
         attr: Mutex::new(IbvQpAttr {
             cap,
             ..IbvQpAttr::default()
@@ -338,7 +361,7 @@ fn modify(qp: &Qp, attr: &IbvQpAttr, mask: u32) -> Result<(), Errno> {
     } else {
         kept.dest_qp_num
     };
-    ctx.command(cmd::op::MODIFY_QP, qp.ibv().qp_num, |c| {
+    let answer = ctx.command(cmd::op::MODIFY_QP, qp.ibv().qp_num, |c| {
         use cmd::modify_qp as f;
         // The bit alone is the wish.
         let told = attr.en_sqd_async_notify != 0;
@@ -375,8 +398,13 @@ fn modify(qp: &Qp, attr: &IbvQpAttr, mask: u32) -> Result<(), Errno> {
     }
     if mask & attr::STATE != 0 {
         if attr.qp_state == state::RESET {
-            // SAFETY: a QP's CQs outlive it.
-            unsafe { clean_both(qp) };
+            // SAFETY: a QP's CQs and SRQ outlive it.
+            unsafe {
+                clean_both(qp);
+                if let Some(s) = qp.srq.as_ref() {
+                    s.release(&answer.0);
+                }
+            }
             qp.sq.state.lock().pi = 0;
             qp.rq.state.lock().pi = 0;
             qp.sq.reset();
@@ -443,7 +471,7 @@ pub unsafe extern "C" fn query_qp(
             qp_context: q.ibv().qp_context,
             send_cq: q.ibv().send_cq,
             recv_cq: q.ibv().recv_cq,
-            srq: core::ptr::null_mut(),
+            srq: q.ibv().srq,
             cap: q.cap,
             qp_type: q.ibv().qp_type,
             sq_sig_all: q.limits.sig_all as c_int,
@@ -462,9 +490,14 @@ pub unsafe extern "C" fn destroy_qp(qp: *mut IbvQp) -> c_int {
     let qpn = q.ibv().qp_num;
     if ctx.usable() {
         // Returns after the card's pipelines have drained: no DMA and no CQE of this QP from here on.
-        if let Err(e) = ctx.command(cmd::op::DESTROY_QP, qpn, |_| {}) {
-            if ctx.usable() {
-                return e;
+        match ctx.command(cmd::op::DESTROY_QP, qpn, |_| {}) {
+            Err(e) if ctx.usable() => return e,
+            Err(_) => {}
+            // SAFETY: NULL, or an SRQ that outlives its QPs.
+            Ok(r) => {
+                if let Some(s) = unsafe { q.srq.as_ref() } {
+                    s.release(&r.0);
+                }
             }
         }
     }

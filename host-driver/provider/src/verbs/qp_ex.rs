@@ -429,6 +429,7 @@ mod tests {
             atomics: false,
             windows: false,
             direct: false,
+            srq: false,
         };
         let check = |a: &IbvQpInitAttrEx, atomics, windows| {
             let caps = Caps {

@@ -19,6 +19,11 @@ pub struct Sizes {
     pub cap: [u32; 4],
 }
 
+/// log2 of the units of a receive entry with so many SGEs.
+pub fn recv_stride(sges: u32) -> u32 {
+    sges.max(1).div_ceil(4).next_power_of_two().trailing_zeros()
+}
+
 pub fn sizes(cap: &IbvQpCap, ud: bool, card_sge: u32) -> Result<Sizes, Errno> {
     let max_sge = (card_sge as usize).min(max_sges(ud)) as u32;
     let max_recv_sge = card_sge.min(16);
@@ -35,12 +40,7 @@ pub fn sizes(cap: &IbvQpCap, ud: bool, card_sge: u32) -> Result<Sizes, Errno> {
     let sq_units = (cap.max_send_wr.max(1) as usize * units).next_power_of_two();
     let sq_log = sq_units.trailing_zeros().max(MIN_SQ_LOG);
     let rq_log = cap.max_recv_wr.max(1).next_power_of_two().trailing_zeros();
-    let rq_stride = cap
-        .max_recv_sge
-        .max(1)
-        .div_ceil(4)
-        .next_power_of_two()
-        .trailing_zeros();
+    let rq_stride = recv_stride(cap.max_recv_sge);
     let recv_wr = if cap.max_recv_wr == 0 { 0 } else { 1 << rq_log };
     Ok(Sizes {
         sq_log,

@@ -331,13 +331,12 @@ impl Card {
     fn wqe(&mut self, qpn: u32, side: usize) -> Vec<u8> {
         let q = &self.qps[&qpn];
         let (c, log, base, ci) = (q.client, q.log[side], q.base[side], q.ci[side]);
-        let size = if side == 0 { 64 } else { 64 << q.stride };
         let slots = 1u64 << log;
         let mut out = Vec::new();
-        let n = if side == 0 { 5 } else { 1 };
+        let n = if side == 0 { 5 } else { 1 << q.stride };
         for i in 0..n {
-            let at = base + ((ci as u64 + i) & (slots - 1)) * size;
-            out.extend(self.link(c).read(at, size as usize).unwrap());
+            let at = base + ((ci as u64 + i) & (slots - 1)) * 64;
+            out.extend(self.link(c).read(at, 64).unwrap());
         }
         out
     }
@@ -354,7 +353,7 @@ impl Card {
                     let units = if side == 0 {
                         sq::units.get(&w) as u16
                     } else {
-                        1
+                        w.len() as u16 / 64
                     };
                     let q = self.qps.get_mut(&qpn).unwrap();
                     let index = q.ci[side];
@@ -554,7 +553,7 @@ impl Card {
     fn receive(&mut self, qpn: u32, w: &[u8], opcode: u8, len: u64, st: Status, src: u32) {
         let q = self.qps.get_mut(&qpn).unwrap();
         let index = q.ci[1];
-        q.ci[1] = index.wrapping_add(1);
+        q.ci[1] = index.wrapping_add(1 << q.stride);
         q.rq_psn = (q.rq_psn + 1) & 0xff_ffff;
         let ud = q.kind == qp_type::UD;
         self.complete(qpn, 1, |e| {
