@@ -159,6 +159,8 @@ pub struct Cqe {
 }
 
 pub(crate) const PAGE: u64 = 4096;
+/// First address of a process.
+const FIRST: u64 = 0x1_0000_0000;
 
 /// A receive entry of `2^stride` units.
 pub(crate) fn recv_entry(sges: &[(u64, u32, u32)], stride: u32) -> Vec<u8> {
@@ -170,8 +172,6 @@ pub(crate) fn recv_entry(sges: &[(u64, u32, u32)], stride: u32) -> Vec<u8> {
     }
     b
 }
-/// First address of a process.
-const FIRST: u64 = 0x1_0000_0000;
 
 impl Host {
     /// A process with PASID `pasid` (1..) on card `card`; creates its event queue.
