@@ -66,6 +66,9 @@ fn options(a: &SimArgs) -> Vec<String> {
     ] {
         v.extend([flag.into(), n.to_string()]);
     }
+    for l in &a.limit {
+        v.extend(["--limit".into(), l.to_string()]);
+    }
     if a.agent_dma {
         v.push("--agent-dma".into());
     }

@@ -66,6 +66,9 @@ pub struct SimArgs {
     /// Limit of the host port in each direction, Gb/s; 0 = one bus word per clock (165 Gb/s)
     #[arg(long, default_value_t = 0, value_parser = clap::value_parser!(u64).range(0..=1000), value_name = "GBPS")]
     pub host_bandwidth: u64,
+    /// What one process may have on a card: mrs=N, qps=N, cqs=N or pds=N (again for each); more is refused with ENOMEM
+    #[arg(long, value_parser = limit, value_name = "KIND=N")]
+    pub limit: Vec<Limit>,
     /// Dump all card signals to card<k>.fst in the run's folder (slow; the first time builds the card again)
     #[arg(long)]
     pub trace: bool,
@@ -205,6 +208,51 @@ impl SimArgs {
 }
 
 /// "1%", "0.25%" or "0.01" (a fraction) to parts per million.
+/// One `--limit`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Limit {
+    kind: &'static str,
+    n: u16,
+}
+
+impl std::fmt::Display for Limit {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "{}={}", self.kind, self.n)
+    }
+}
+
+fn limit(s: &str) -> Result<Limit, String> {
+    let what = "write mrs=N, qps=N, cqs=N or pds=N";
+    let (kind, n) = s.split_once('=').ok_or(format!("{s:?}: {what}"))?;
+    let kind = ["mrs", "qps", "cqs", "pds"]
+        .into_iter()
+        .find(|k| *k == kind)
+        .ok_or(format!("{kind:?} is nothing that a card counts: {what}"))?;
+    match n.parse() {
+        Ok(n) if n < u16::MAX => Ok(Limit { kind, n }),
+        _ => Err(format!("{n:?} is not a number from 0 to 65534")),
+    }
+}
+
+impl SimArgs {
+    /// The limits given, the last one of each kind.
+    pub fn limits(&self) -> metaroce_tb::sim::Limits {
+        let last = |kind| {
+            self.limit
+                .iter()
+                .rev()
+                .find(|l| l.kind == kind)
+                .map(|l| l.n)
+        };
+        metaroce_tb::sim::Limits {
+            mrs: last("mrs"),
+            qps: last("qps"),
+            cqs: last("cqs"),
+            pds: last("pds"),
+        }
+    }
+}
+
 fn ppm(s: &str) -> Result<u32, String> {
     let (text, unit) = match s.strip_suffix('%') {
         Some(t) => (t, 10_000.0),

@@ -46,6 +46,7 @@ pub fn sim_config(a: &SimArgs) -> SimConfig {
             mbps: a.host_bandwidth * 1000,
             ..HostPortConfig::default()
         },
+        limits: a.limits(),
     }
 }
 

@@ -53,6 +53,35 @@ fn devices_and_their_attributes() {
     lab.assert_tidy();
 }
 
+/// What a process may have is what the device says, and bad limits are refused with what to write.
+#[test]
+fn limits_of_a_process() {
+    if !have("ibv_devinfo") {
+        return;
+    }
+    let lab = Lab::new();
+    let limits = "--limit qps=3 --limit mrs=100 --limit cqs=7 --limit pds=2 --limit qps=5";
+    let words: Vec<&str> = ["run"]
+        .into_iter()
+        .chain(limits.split_whitespace())
+        .chain(["--", "ibv_devinfo", "-v"])
+        .collect();
+    let o = lab.metaroce(&words).wait(30).ok();
+    for text in [
+        "max_qp:\t\t\t\t5\n",
+        "max_mr:\t\t\t\t100\n",
+        "max_cq:\t\t\t\t7\n",
+        "max_pd:\t\t\t\t2\n",
+    ] {
+        assert!(o.out.contains(text), "no {text:?} in\n{}", o.out);
+    }
+    for bad in ["qps", "qp=3", "qps=-1", "qps=70000"] {
+        lab.metaroce(&["run", "--limit", bad, "--", "true"])
+            .wait(30)
+            .code(2);
+    }
+}
+
 fn pingpong(lab: &Lab, sim: &[&str], options: &str, devices: [&str; 2]) -> serde_json::Value {
     let p = free_port();
     let side = |d: &str| format!("ibv_rc_pingpong {d} -p {p} -n 30 -c {options}");

@@ -63,6 +63,8 @@ pub mod admin {
         MAC_LO 0x048 Rw "The port's MAC, low 32 bits (first wire byte lowest)";
         MAC_HI 0x04C Rw "The port's MAC, high 16 bits";
         SEED 0x050 Rw "Seed of the QPN and key generators";
+        LIMIT_MR_QP 0x054 Rw "What a process may have at most: MRs in bits 15:0, QPs in bits 31:16. 0xFFFF: no limit. An allocation beyond is refused with ENOMEM";
+        LIMIT_CQ_PD 0x058 Rw "The same for CQs (bits 15:0) and PDs (bits 31:16)";
         COUNTERS 0x400 Ro "Counter `i` is 64 bit at `COUNTERS + 8 i`";
     }
 }

@@ -633,6 +633,7 @@ impl<
         self.sequencer.adm_valid.next = self.doorbell.adm_valid.val();
         self.sequencer.adm_addr.next = self.doorbell.adm_addr.val();
         self.sequencer.adm_data.next = self.doorbell.adm_data.val();
+        self.sequencer.limits.next = self.regs.quota.val();
         self.regs.adm_valid.next = self.doorbell.adm_valid.val();
         self.regs.adm_addr.next = self.doorbell.adm_addr.val();
         self.regs.adm_data.next = self.doorbell.adm_data.val();

@@ -69,6 +69,8 @@ fn registers_and_counters() {
         (a::CLOCK_10KHZ, 32227),
         (a::PCIE_LIMITS, 0x21),
         (a::LINK, 0),
+        (a::LIMIT_MR_QP, 0xFFFF_FFFF),
+        (a::LIMIT_CQ_PD, 0xFFFF_FFFF),
         (0x3FC, 0),
         (0x600, 0),
         (0x1000, 0),

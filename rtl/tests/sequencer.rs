@@ -834,6 +834,48 @@ fn teardown() {
     assert_eq!(b.simple(3, op::DESTROY_CQ, cq3), Ok(0));
 }
 
+/// A process gets no more of a kind than its limit, others are not touched by that, and what goes, also by TEARDOWN, may come again.
+#[test]
+fn limits_of_a_process() {
+    let mut b = Bench::new(9, 0.9);
+    b.limits = 3 | 2 << 16 | 2 << 32 | 1 << 48;
+    let mut keys = vec![];
+    for round in 0..2 {
+        for p in [1, 3] {
+            b.eq(p, 0x1000, 4).unwrap();
+            let pd = b.pd(p).unwrap();
+            assert_eq!(b.pd(p), Err(errno::ENOMEM));
+            let cq = b.cq(p, 0x9000, 4).unwrap();
+            let other = b.cq(p, 0xA000, 4).unwrap();
+            assert_eq!(b.cq(p, 0xB000, 4), Err(errno::ENOMEM));
+            let q = b.qp(p, pd, cq, cq).unwrap();
+            b.qp(p, pd, cq, other).unwrap();
+            let before = b.tables();
+            assert_eq!(b.qp(p, pd, cq, cq), Err(errno::ENOMEM));
+            assert!(before == b.tables());
+            for _ in 0..3 {
+                keys.push(b.mr(p, pd, 0, 5, 12, 0, 15).unwrap());
+            }
+            assert_eq!(b.mr(p, pd, 0, 5, 12, 0, 15), Err(errno::ENOMEM));
+            // a changed MR is no new one
+            let c = b.rereg_block(keys[0], pd, 0x7000, 1 << 20, 12, 0x80, 5);
+            if round == 0 && p == 1 {
+                b.run(p, &c).unwrap();
+            }
+            // one goes, one may come
+            assert_eq!(b.simple(p, op::DEREG_MR, keys[keys.len() - 1]), Ok(0));
+            b.mr(p, pd, 0, 5, 12, 0, 15).unwrap();
+            assert_eq!(b.mr(p, pd, 0, 5, 12, 0, 15), Err(errno::ENOMEM));
+            assert_eq!(b.simple(p, op::DESTROY_QP, q), Ok(0));
+            b.qp(p, pd, cq, cq).unwrap();
+            assert_eq!(b.qp(p, pd, cq, cq), Err(errno::ENOMEM));
+        }
+        for p in [1, 3] {
+            assert_eq!(b.simple(0, op::TEARDOWN, p), Ok(0));
+        }
+    }
+}
+
 /// The bench's inputs, once more through rust-hdl and Verilator.
 fn replay(name: &str, trace: Vec<Vec<(&'static str, BigUint)>>) {
     let n = trace.len();

@@ -83,6 +83,7 @@ pub fn throughput(f: &Flow, host: HostPortConfig, seed: u64) -> Throughput {
             seed,
             ..FabricConfig::default()
         },
+        ..SimConfig::default()
     };
     let conn = Conn {
         mtu: f.mtu,
@@ -207,6 +208,7 @@ pub fn write_latency(bytes: u32, host: HostPortConfig, direct: bool) -> Latency 
         cards: 2,
         host,
         fabric: FabricConfig::default(),
+        ..SimConfig::default()
     };
     let mut p = Pair::new(&cfg, 1, 1 << 20, &Conn::default());
     let mut wr = p.rdma(0, op::WRITE, 0, 0, bytes);

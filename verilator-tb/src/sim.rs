@@ -35,11 +35,21 @@ impl CardId {
     }
 }
 
+/// What a process may have on a card; None = what there is.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Limits {
+    pub mrs: Option<u16>,
+    pub qps: Option<u16>,
+    pub cqs: Option<u16>,
+    pub pds: Option<u16>,
+}
+
 #[derive(Debug, Clone, Copy, Default, Serialize, Deserialize)]
 pub struct SimConfig {
     pub cards: usize,
     pub fabric: FabricConfig,
     pub host: HostPortConfig,
+    pub limits: Limits,
 }
 
 impl SimConfig {
@@ -85,7 +95,7 @@ impl Sim {
                     seed,
                     memory(id.index),
                 );
-                bring_up(&mut n, id, seed);
+                bring_up(&mut n, id, seed, &cfg.limits);
                 n
             })
             .collect();
@@ -178,20 +188,26 @@ impl Sim {
 }
 
 /// What the administrator does at power-up: addresses, limits, GID table.
-fn bring_up(n: &mut Node, id: &CardId, seed: u64) {
+fn bring_up(n: &mut Node, id: &CardId, seed: u64, limits: &Limits) {
     use regs::admin;
     let mac = id.mac;
     let lo = u32::from_le_bytes([mac[0], mac[1], mac[2], mac[3]]);
     let hi = u16::from_le_bytes([mac[4], mac[5]]) as u32;
     // Let the tables' reset sweep finish before the first command.
-    for _ in 0..6000 {
+    for _ in 0..20_000 {
         n.step();
+        if n.idle() {
+            break;
+        }
     }
     assert_eq!(
         n.mmio_read(admin::ID),
         admin::ID_VALUE,
         "card bug: identification register"
     );
+    let two = |low: Option<u16>, high: Option<u16>| {
+        low.unwrap_or(u16::MAX) as u32 | (high.unwrap_or(u16::MAX) as u32) << 16
+    };
     for (a, v) in [
         (admin::MAC_LO, lo),
         (admin::MAC_HI, hi),
@@ -201,6 +217,8 @@ fn bring_up(n: &mut Node, id: &CardId, seed: u64) {
             admin::SEED,
             (seed as u32) ^ (seed >> 32) as u32 ^ 0x4D52_4345,
         ),
+        (admin::LIMIT_MR_QP, two(limits.mrs, limits.qps)),
+        (admin::LIMIT_CQ_PD, two(limits.cqs, limits.pds)),
         (admin::LINK, 1),
     ] {
         n.mmio.push_back(MmioWrite::u32(a, v));

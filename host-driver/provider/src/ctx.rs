@@ -26,6 +26,8 @@ pub struct Caps {
     pub log_mr: u32,
     pub log_cq: u32,
     pub log_pd: u32,
+    /// MRs, QPs, CQs and PDs that a process may have.
+    pub limits: [u32; 4],
     pub max_sge: u32,
     pub max_rd: u32,
     /// Compare and swap, fetch and add.
@@ -115,6 +117,7 @@ impl Ctx {
                 log_mr: 0,
                 log_cq: 0,
                 log_pd: 0,
+                limits: [0; 4],
                 max_sge: 0,
                 max_rd: 0,
                 atomics: false,
@@ -191,11 +194,13 @@ impl Ctx {
             ));
         }
         let features = read(admin::FEATURES)?;
+        let [a, b] = [read(admin::LIMIT_MR_QP)?, read(admin::LIMIT_CQ_PD)?];
         self.caps = Caps {
             log_qp: read(admin::LOG_QP)?.min(12),
             log_mr: read(admin::LOG_MR)?,
             log_cq: read(admin::LOG_CQ)?,
             log_pd: read(admin::LOG_PD)?,
+            limits: [a & 0xFFFF, a >> 16, b & 0xFFFF, b >> 16],
             max_sge: read(admin::MAX_SGE)?,
             max_rd: read(admin::MAX_RD)?,
             atomics: features & admin::FEATURE_ATOMICS != 0,

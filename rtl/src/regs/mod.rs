@@ -48,6 +48,8 @@ pub struct Regs<
     pub mac: Signal<Out, Bits<48>>,
     pub seed: Signal<Out, Bits<32>>,
     pub seed_we: Signal<Out, bool>,
+    /// Objects a process: MRs lowest, then QPs, CQs, PDs; 16 bits each. Power-up: all ones.
+    pub quota: Signal<Out, Bits<64>>,
     pub idle: Signal<Out, bool>,
     fixed: SyncROM<Bits<32>, 10>,
     sums: SdpRam2R<Bits<48>, 6>,
@@ -63,6 +65,8 @@ pub struct Regs<
     mac_hi: DFF<Bits<16>>,
     seed_r: DFF<Bits<32>>,
     seed_p: DFF<bool>,
+    quota_a: DFF<Bits<32>>,
+    quota_b: DFF<Bits<32>>,
     phase: DFF<Bits<2>>,
     at: DFF<Bits<24>>,
     high: DFF<Bits<16>>,
@@ -74,6 +78,8 @@ pub struct Regs<
     a_mac_lo: Constant<Bits<12>>,
     a_mac_hi: Constant<Bits<12>>,
     a_seed: Constant<Bits<12>>,
+    a_quota_a: Constant<Bits<12>>,
+    a_quota_b: Constant<Bits<12>>,
     a_counters: Constant<Bits<12>>,
     a_end: Constant<Bits<12>>,
     off: Signal<Local, Bits<12>>,
@@ -139,6 +145,9 @@ impl<
             link: Default::default(),
             mac: Default::default(),
             seed: Default::default(),
+            quota: Default::default(),
+            quota_a: Default::default(),
+            quota_b: Default::default(),
             seed_we: Default::default(),
             idle: Default::default(),
             fixed: SyncROM::from(fixed.into_iter()),
@@ -166,6 +175,8 @@ impl<
             a_mac_lo: Constant::new((a::MAC_LO as u64).into()),
             a_mac_hi: Constant::new((a::MAC_HI as u64).into()),
             a_seed: Constant::new((a::SEED as u64).into()),
+            a_quota_a: Constant::new((a::LIMIT_MR_QP as u64).into()),
+            a_quota_b: Constant::new((a::LIMIT_CQ_PD as u64).into()),
             a_counters: Constant::new((a::COUNTERS as u64).into()),
             a_end: Constant::new((a::COUNTERS as u64 + 8 * COUNTERS as u64).into()),
             off: Default::default(),
@@ -198,7 +209,7 @@ impl<
     #[hdl_gen]
     fn update(&mut self) {
         dff_setup!(self, clock, turn, turn1, add, go, clearing, limits, link_r, mac_lo, mac_hi);
-        dff_setup!(self, clock, seed_r, seed_p, phase, at, high, out, done);
+        dff_setup!(self, clock, seed_r, seed_p, quota_a, quota_b, phase, at, high, out, done);
         clock!(self, clock, fixed, sums);
 
         // counters: increments wait in small registers and are added to the RAM in turn
@@ -257,6 +268,12 @@ impl<
                 self.seed_r.d.next = self.adm_data.val();
                 self.seed_p.d.next = true;
             }
+            if self.adm_addr.val() == self.a_quota_a.val() {
+                self.quota_a.d.next = self.adm_data.val();
+            }
+            if self.adm_addr.val() == self.a_quota_b.val() {
+                self.quota_b.d.next = self.adm_data.val();
+            }
         }
 
         // reads: step 1 the memories are being read, step 2 their data is there
@@ -300,6 +317,12 @@ impl<
                 if self.off.val() == self.a_seed.val() {
                     self.out.d.next = self.seed_r.q.val();
                 }
+                if self.off.val() == self.a_quota_a.val() {
+                    self.out.d.next = self.quota_a.q.val();
+                }
+                if self.off.val() == self.a_quota_b.val() {
+                    self.out.d.next = self.quota_b.q.val();
+                }
                 if self.is_ctr.val() {
                     if self.off.val().get_bit(2) {
                         self.out.d.next = bit_cast::<32, 16>(self.high.q.val());
@@ -331,6 +354,8 @@ impl<
         self.mps_log.next = self.mps.val() + 7;
         self.mrrs_log.next = self.mrrs.val() + 7;
         self.link.next = self.link_r.q.val();
+        self.quota.next = bit_cast::<64, 32>(self.quota_a.q.val())
+            | (bit_cast::<64, 32>(self.quota_b.q.val()) << 32);
         self.mac.next = (bit_cast::<48, 16>(self.mac_hi.q.val()) << 32)
             | bit_cast::<48, 32>(self.mac_lo.q.val());
         self.seed.next = self.seed_r.q.val();
@@ -349,6 +374,8 @@ impl<
             self.phase.d.next = 0.into();
             self.done.d.next = false;
             self.seed_p.d.next = false;
+            self.quota_a.d.next = bits::<32>(0xFFFF_FFFF_u64);
+            self.quota_b.d.next = bits::<32>(0xFFFF_FFFF_u64);
         }
     }
 }

@@ -36,8 +36,8 @@ impl<
             p_cmd, p_ref, p_err, p_flush
         );
         clock!(
-            self, clock, cmds, errs, lims, drain, kinds, mem, prog, rule, mrs, others, cfgs, avs,
-            gids, units
+            self, clock, cmds, errs, lims, drain, kinds, quota, mem, prog, rule, mrs, others, cfgs,
+            avs, gids, units
         );
         self.cmds.rst.next = self.rst.val();
         self.errs.rst.next = self.rst.val();
@@ -185,6 +185,21 @@ impl<
         self.kinds.tag.next = self.otag.q.val();
         self.hi.d.next = self.kinds.rest.val();
         self.base.next = self.kinds.base_r.val();
+        // whose objects are counted: those of the command's process, but FREE may belong to a TEARDOWN
+        self.qat.next = self.c.val().pasid;
+        if self.op.val() == 9 {
+            self.qat.next = self.obj.q.val().pasid;
+        }
+        if self.boot.val() {
+            self.qat.next = bit_cast::<12, 16>(self.oidx.q.val());
+        }
+        self.quota.at.next = bit_cast::<LS, 12>(self.qat.val());
+        self.quota.kind.next = self.okind.q.val();
+        self.quota.limits.next = self.limits.val();
+        self.quota.clear.next = self.boot.val();
+        self.quota.up.next = false;
+        self.quota.down.next = false;
+        self.counted.next = self.okind.q.val() < 4;
         self.kmask.next = self.kinds.mask_r.val();
         self.osat.next = self.oidx.q.val() + self.base.val();
         self.onext.next = self.oidx.q.val() + 1;
@@ -510,6 +525,7 @@ impl<
                             self.ow.next.tag = self.otag.q.val();
                             self.ow.next.n = self.acc16.val();
                             self.owe.next = true;
+                            self.quota.up.next = !self.obj.q.val().used & self.counted.val();
                         }
                         9 => {
                             self.ow.next.used = false;
@@ -517,6 +533,7 @@ impl<
                             self.ow.next.tag = 0.into();
                             self.ow.next.n = 0.into();
                             self.owe.next = true;
+                            self.quota.down.next = self.counted.val();
                         }
                         10 => {
                             self.ow.next.n = self.nn.q.val();
@@ -721,6 +738,9 @@ impl<
                     if self.tries.q.val() == self.kmask.val() {
                         self.st.d.next = St::Judge;
                     }
+                }
+                if self.quota.full.val() {
+                    self.st.d.next = St::Judge;
                 }
             }
             St::Tr1 => {

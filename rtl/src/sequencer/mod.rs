@@ -20,6 +20,7 @@ mod errq;
 mod fsm;
 mod kinds;
 pub mod program;
+mod quota;
 pub mod rom;
 pub mod rule;
 mod special;
@@ -35,6 +36,7 @@ use drain::Drain;
 use errq::ErrQueue;
 use kinds::Kinds;
 use metaroce_hdl_spec::regs;
+pub use quota::Quota;
 use rom::Rom;
 use rule::QpRule;
 use rust_hdl::prelude::*;
@@ -177,6 +179,8 @@ pub struct Sequencer<
     pub adm_valid: Signal<In, bool>,
     pub adm_addr: Signal<In, Bits<12>>,
     pub adm_data: Signal<In, Bits<32>>,
+    /// Objects that a process may have: see [`Quota`].
+    pub limits: Signal<In, Bits<64>>,
     pub rd_valid: Signal<Out, bool>,
     pub rd_data: Signal<Out, HostRd>,
     pub rd_ready: Signal<In, bool>,
@@ -264,6 +268,9 @@ pub struct Sequencer<
     lims: Fifo<Bits<12>, LQ>,
     drain: Drain<LQ>,
     kinds: Kinds<LQ, LM, LC, LP, LS>,
+    quota: Quota<LS>,
+    counted: Signal<Local, bool>,
+    qat: Signal<Local, Bits<12>>,
     special: Special,
     mem: SdpRam2R<Bits<32>, 6>,
     prog: Rom<UOP_BITS, LOG_PROG>,

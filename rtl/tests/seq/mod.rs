@@ -91,6 +91,8 @@ pub struct Bench {
     /// QP whose send units are freed in the next cycle; LINK, if it is written then.
     pub freed: Option<u64>,
     pub link: Option<bool>,
+    /// MRs, QPs, CQs and PDs that a process may have, 16 bits each.
+    pub limits: u64,
     /// SRQ that reaches its limit in the next cycle.
     pub limit: Option<u64>,
     pub rsp: u64,
@@ -130,6 +132,7 @@ macro_rules! all_inputs {
             adm_valid,
             adm_addr,
             adm_data,
+            limits,
             rd_ready,
             fill_valid,
             fill_data,
@@ -194,6 +197,7 @@ impl Bench {
             busy: false,
             freed: None,
             link: None,
+            limits: u64::MAX,
             limit: None,
             rsp: 0xABCDEF,
             fills: VecDeque::new(),
@@ -234,6 +238,7 @@ impl Bench {
         let (t, p) = (self.t, self.p);
         let u = &mut *self.u;
         u.now.next = (t * 3).into();
+        u.limits.next = self.limits.into();
         u.adm_valid.next = self.seed.is_some();
         u.adm_addr.next = (metaroce_hdl_spec::regs::admin::SEED as u64).into();
         u.adm_data.next = (self.seed.take().unwrap_or(0) & 0xFFFF_FFFF).into();

@@ -248,7 +248,10 @@ fn device_attr(ctx: &Ctx) -> IbvDeviceAttr {
     a.vendor_id = 0x02_4d52;
     a.vendor_part_id = 1;
     a.hw_ver = 1;
-    a.max_qp = 1 << caps.log_qp;
+    // The table, or what the administrator leaves to a process.
+    let least = |table: u32, limit: u32| table.min(limit) as c_int;
+    let [mrs, qps, cqs, pds] = caps.limits;
+    a.max_qp = least(1 << caps.log_qp, qps);
     a.max_qp_wr = size::MAX_WR as c_int;
     a.device_cap_flags = CURR_QP_STATE_MOD | PORT_ACTIVE_EVENT | SYS_IMAGE_GUID | RC_RNR_NAK_GEN;
     a.max_sge = caps.max_sge.min(super::wqe::max_sges(true) as u32) as c_int;
@@ -259,15 +262,15 @@ fn device_attr(ctx: &Ctx) -> IbvDeviceAttr {
         a.max_srq_wr = size::MAX_WR as c_int;
         a.max_srq_sge = super::srq::max_sge(caps.max_sge) as c_int;
     }
-    a.max_cq = 1 << caps.log_cq;
+    a.max_cq = least(1 << caps.log_cq, cqs);
     a.max_cqe = ring::MAX_CQE as c_int;
     // A key of 0 is nobody's: entry 0 stays empty.
-    a.max_mr = (1 << caps.log_mr) - 1;
+    a.max_mr = least((1 << caps.log_mr) - 1, mrs);
     if caps.windows {
         a.device_cap_flags |= MEM_WINDOW | MEM_WINDOW_TYPE_2B;
         a.max_mw = a.max_mr;
     }
-    a.max_pd = 1 << caps.log_pd;
+    a.max_pd = least(1 << caps.log_pd, pds);
     a.max_qp_rd_atom = caps.max_rd as c_int;
     a.max_qp_init_rd_atom = caps.max_rd as c_int;
     a.max_res_rd_atom = (caps.max_rd << caps.log_qp) as c_int;

@@ -424,6 +424,7 @@ mod tests {
             log_mr: 8,
             log_cq: 8,
             log_pd: 8,
+            limits: [0xFFFF; 4],
             max_sge: 4,
             max_rd: 4,
             atomics: false,

@@ -187,6 +187,7 @@ impl Card {
                         admin::LOG_MR => 12,
                         admin::LOG_CQ => 9,
                         admin::LOG_PD => 8,
+                        admin::LIMIT_MR_QP | admin::LIMIT_CQ_PD => 0xFFFF_FFFF,
                         admin::MAX_SGE | admin::MAX_RD => 16,
                         admin::LINK => 1,
                         admin::FEATURES => admin::FEATURE_ATOMICS | admin::FEATURE_DIRECT,
