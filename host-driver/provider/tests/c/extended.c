@@ -196,7 +196,7 @@ int main(void)
 		CHECK("refused", ibv_wr_complete(q) == EINVAL);
 	}
 	ibv_wr_start(q);
-	ibv_wr_send_inv(q, mr->rkey);
+	ibv_wr_send_tso(q, buf, 14, 1000);
 	ibv_wr_set_sge(q, mr->lkey, (uintptr_t)buf, 8);
 	CHECK("not asked for and not there", ibv_wr_complete(q) == EOPNOTSUPP);
 	ibv_wr_start(q);
