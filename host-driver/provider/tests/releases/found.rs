@@ -15,21 +15,14 @@ pub struct Release {
 }
 
 impl Release {
-    pub fn has(&self, program: &str) -> bool {
-        self.root.join("usr/bin").join(program).is_file()
-    }
-    /// The command line of a program of this release.
-    pub fn program(&self, name: &str) -> Vec<String> {
-        self.any(&self.root.join("usr/bin").join(name))
-    }
-    /// The command line of any program, with this release's libraries.
+    /// The command line of a program with this release's libraries; a relative path is inside the release.
     pub fn any(&self, program: &Path) -> Vec<String> {
         let text = |p: &Path| p.to_str().expect("paths are text").to_string();
         vec![
             text(&self.loader),
             "--library-path".into(),
             self.libraries.clone(),
-            text(program),
+            text(&self.root.join(program)),
         ]
     }
 }

@@ -1,8 +1,6 @@
 //! The programs of `tests/c` with the libibverbs of other rdma-core releases, under that release's own loader: what the
 //! provider knows of their private structures is right. The card is software; `cli/tests/releases.rs` has the real one.
 
-// Programs of the release itself are for the command line's tests.
-#[allow(dead_code)]
 mod found;
 
 use super::{both, compile, finish, installed, World};
