@@ -35,6 +35,8 @@ const SECTIONS: &[(&str, &str, &[&str])] = &[
             "reg_mr",
             "alloc_mw",
             "create_qp",
+            "create_srq",
+            "modify_srq",
             "modify_qp",
             "query_qp_resp",
             "set_gid",
@@ -80,6 +82,14 @@ pub fn registers() -> String {
     )
     .unwrap();
     bar(&mut s);
+    // Here and not only in a test: a new layout that nobody placed is then refused by `gen`, before anything is built.
+    for l in LAYOUTS {
+        assert!(
+            SECTIONS.iter().any(|(_, _, names)| names.contains(&l.name)),
+            "layout {} is in no section of the page: add it to SECTIONS",
+            l.name
+        );
+    }
     for (name, text, layouts) in SECTIONS {
         title(&mut s, 2, name);
         s.push_str(text);
