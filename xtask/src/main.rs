@@ -3,6 +3,7 @@
 mod check;
 mod depth;
 mod formal;
+mod fpga;
 mod gen;
 mod gen_docs;
 mod lint;
@@ -57,6 +58,15 @@ enum Task {
         /// Only these blocks (the page is then left alone)
         names: Vec<String>,
     },
+    /// Synthesis, placement and routing of the card ecp5-1g, into docs/results/fpga.md (about an hour; `./metaroce fpga` fetches the tools)
+    Fpga {
+        /// Stops after synthesis: prints the sizes, leaves the page alone
+        #[arg(long)]
+        synth: bool,
+        /// Of the placement
+        #[arg(long, default_value_t = 1)]
+        seed: u32,
+    },
 }
 
 fn main() -> anyhow::Result<()> {
@@ -75,5 +85,6 @@ fn main() -> anyhow::Result<()> {
         Task::Lint => lint::run(&root),
         Task::Formal => formal::run(&root),
         Task::Depth { names } => depth::run(&root, &names),
+        Task::Fpga { synth, seed } => fpga::run(&root, synth, seed),
     }
 }
