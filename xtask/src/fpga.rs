@@ -239,19 +239,24 @@ fn nextpnr(dir: &Path, seed: u32) -> Result<String> {
     bail!("no nextpnr for the ECP5: type ./metaroce fpga, which fetches it, or set NEXTPNR_ECP5 (tried {tries:?})")
 }
 
-pub fn run(root: &Path, synth: bool, seed: u32) -> Result<()> {
+/// `synth`: stops after synthesis. `place`: begins behind it.
+pub fn run(root: &Path, synth: bool, place: bool, seed: u32) -> Result<()> {
     let dir = out_dir(root, "fpga")?;
     let t = Instant::now();
-    eprintln!("[1/3] Verilog of {CARD}");
-    emit(root, &dir, &[CARD.to_string()])?;
-    let verilog = without_zero_fill(&std::fs::read_to_string(dir.join(format!("{CARD}.v")))?);
-    std::fs::write(dir.join("frame.v"), frame(&verilog)?)?;
-    std::fs::write(dir.join("card.v"), verilog)?;
-    eprintln!("[2/3] synthesis (some 15 minutes)");
-    yosys(&dir, &script())?;
+    if !place {
+        eprintln!("[1/3] Verilog of {CARD}");
+        emit(root, &dir, &[CARD.to_string()])?;
+        let verilog = std::fs::read_to_string(dir.join(format!("{CARD}.v")))?;
+        let verilog = without_zero_fill(&verilog);
+        std::fs::write(dir.join("frame.v"), frame(&verilog)?)?;
+        std::fs::write(dir.join("card.v"), verilog)?;
+        eprintln!("[2/3] synthesis (some 15 minutes)");
+        yosys(&dir, &script())?;
+    }
     let mut lists: [String; KINDS.len()] = Default::default();
     for (l, k) in lists.iter_mut().zip(KINDS) {
-        *l = std::fs::read_to_string(dir.join(format!("{k}.cells")))?;
+        let file = dir.join(format!("{k}.cells"));
+        *l = std::fs::read_to_string(&file).with_context(|| file.display().to_string())?;
     }
     let blocks = by_block(lists);
     print!("{}", block_table(&blocks));
@@ -260,7 +265,7 @@ pub fn run(root: &Path, synth: bool, seed: u32) -> Result<()> {
     }
     let page = root.join("docs/results/fpga.md");
     eprintln!(
-        "[3/3] {:.0} min so far; placement and routing (an hour; progress in {}/place.log)",
+        "[3/3] after {:.0} min: placement and routing (up to an hour; progress in {}/place.log)",
         t.elapsed().as_secs_f64() / 60.0,
         dir.display()
     );

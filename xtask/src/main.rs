@@ -63,6 +63,9 @@ enum Task {
         /// Stops after synthesis: prints the sizes, leaves the page alone
         #[arg(long)]
         synth: bool,
+        /// Places the netlist of the last run again
+        #[arg(long, conflicts_with = "synth")]
+        place: bool,
         /// Of the placement
         #[arg(long, default_value_t = 1)]
         seed: u32,
@@ -85,6 +88,6 @@ fn main() -> anyhow::Result<()> {
         Task::Lint => lint::run(&root),
         Task::Formal => formal::run(&root),
         Task::Depth { names } => depth::run(&root, &names),
-        Task::Fpga { synth, seed } => fpga::run(&root, synth, seed),
+        Task::Fpga { synth, place, seed } => fpga::run(&root, synth, place, seed),
     }
 }
