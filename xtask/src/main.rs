@@ -60,7 +60,7 @@ enum Task {
     },
     /// Synthesis, placement and routing of the card ecp5-1g, into docs/results/fpga.md (about an hour; `./metaroce fpga` fetches the tools)
     Fpga {
-        /// Stops after synthesis: prints the sizes, leaves the page alone
+        /// Stops after synthesis: the page has the sizes only
         #[arg(long)]
         synth: bool,
         /// Places the netlist of the last run again
