@@ -283,7 +283,9 @@ pub fn run(root: &Path, synth: bool, place: bool, seed: u32) -> Result<()> {
         eprintln!("[2/3] synthesis (some 15 minutes)");
         std::fs::write(dir.join("synth.log"), yosys(&dir, &script())?)?;
     }
-    let memories = memories(&std::fs::read_to_string(dir.join("synth.log"))?);
+    let log = std::fs::read_to_string(dir.join("synth.log"))
+        .context("there is no netlist of an earlier run: start without --place")?;
+    let memories = memories(&log);
     let mut lists: [String; KINDS.len()] = Default::default();
     for (l, k) in lists.iter_mut().zip(KINDS) {
         let file = dir.join(format!("{k}.cells"));
