@@ -25,3 +25,4 @@ pub mod sim;
 pub mod soak;
 pub mod srq;
 pub mod watch;
+pub mod window;
