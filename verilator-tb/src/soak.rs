@@ -111,6 +111,7 @@ pub struct Soak {
     posted: [[u64; 2]; 2],
     taken: [[u64; 2]; 2],
     done: [u64; 2],
+    invalidated: u64,
     /// Of each end and RC QP.
     windows: [[[(Window, Use); WINDOWS]; RC]; 2],
 }
@@ -174,6 +175,7 @@ impl Soak {
             posted: Default::default(),
             taken: Default::default(),
             done: [0; 2],
+            invalidated: 0,
             windows,
         };
         s.warm();
@@ -499,6 +501,7 @@ impl Soak {
             if model != Some(received(&c)) {
                 return Err(format!("card {e}, QP {q}: {c:?}, the model {model:?}"));
             }
+            self.invalidated += c.inv.is_some() as u64;
             if q >= UC {
                 self.taken[e][q - UC] += 1;
             }
@@ -572,6 +575,11 @@ impl Soak {
             }
         }
         Ok(())
+    }
+
+    /// Windows that a message of the peer has ended.
+    pub fn invalidated(&self) -> u64 {
+        self.invalidated
     }
 
     /// Frames lost, duplicated, reordered and damaged by the wire; packets sent again.
