@@ -7,7 +7,7 @@ use crate::{
     report,
     rundir::{background_root, new_run, Root},
     session::sim_config,
-    SimArgs,
+    FaultsOn, SimArgs,
 };
 use anyhow::{bail, Context, Result};
 use metaroce_tb::server::{serve as serve_sim, CardReport, Control, ServerConfig};
@@ -68,6 +68,9 @@ fn options(a: &SimArgs) -> Vec<String> {
     }
     for l in &a.limit {
         v.extend(["--limit".into(), l.to_string()]);
+    }
+    if a.faults_on == FaultsOn::Rc {
+        v.extend(["--faults-on".into(), "rc".into()]);
     }
     if a.agent_dma {
         v.push("--agent-dma".into());

@@ -51,6 +51,9 @@ pub struct SimArgs {
     /// Frames with a flipped bit
     #[arg(long, default_value = "0%", value_parser = ppm, value_name = "PERCENT")]
     pub corrupt: u32,
+    /// Frames that these may hit. UC and UD don't resend: a program that waits for each of their messages waits forever for a lost one
+    #[arg(long, default_value = "all", value_name = "WHICH")]
+    pub faults_on: FaultsOn,
     /// Seed of all randomness: faults, keys, QPNs. Without it a new one for each run, which is printed and is in result.json (pyverbs: 1)
     #[arg(long)]
     pub seed: Option<u64>,
@@ -75,6 +78,14 @@ pub struct SimArgs {
     /// Don't read client memory directly even where the kernel allows it
     #[arg(long)]
     pub agent_dma: bool,
+}
+
+#[derive(clap::ValueEnum, Debug, Clone, Copy, PartialEq, Eq)]
+pub enum FaultsOn {
+    /// Every frame
+    All,
+    /// Only frames of RC
+    Rc,
 }
 
 #[derive(clap::ValueEnum, Clone, Copy)]

@@ -5,7 +5,7 @@ use crate::{
     report,
     rundir::cant,
     session::{exit_code, refuse_static, Session},
-    SimArgs,
+    FaultsOn, SimArgs,
 };
 use anyhow::{bail, Context, Result};
 use std::{
@@ -84,7 +84,9 @@ pub fn run(a: &SimArgs, timeout: u64, card_time: bool, args: &[String]) -> Resul
         say!("metaroce: the figures of {tool} are in card time (its clock is the card's)");
     }
     // UC and UD lose messages on such a wire, and the tools wait for them until they are stopped.
-    let waits = a.loss + a.corrupt > 0 && args_have(&args, "-c", &["UC", "UD"]);
+    let waits = a.loss + a.corrupt > 0
+        && a.faults_on == FaultsOn::All
+        && args_have(&args, "-c", &["UC", "UD"]);
     if waits {
         note!("metaroce: the wire loses frames, and UC and UD don't send them again: {tool} ends only if none of its messages is hit; when the wire has been silent for {} s it is stopped", SILENCE.as_secs());
     }

@@ -38,6 +38,7 @@ pub fn sim_config(a: &SimArgs) -> SimConfig {
                 reorder_ppm: a.reorder,
                 corrupt_ppm: a.corrupt,
             },
+            faults_on_rc_only: a.faults_on == crate::FaultsOn::Rc,
             seed: a.seed(),
             ..FabricConfig::default()
         },

@@ -18,15 +18,11 @@ fn installed() -> bool {
 }
 
 /// No test fails, and none is skipped but for what the card does not have by design.
-#[test]
-fn every_module_runs_and_nothing_fails() {
-    if !installed() {
-        return;
-    }
+fn everything(options: &[&str]) -> serde_json::Value {
     let lab = Lab::new();
     let o = lab
-        .metaroce(&["pyverbs", "--timeout", "600"])
-        .wait(630)
+        .metaroce(&[&["pyverbs", "--timeout", "900"], options].concat())
+        .wait(930)
         .says("unexpected skip");
     let r = lab.result();
     let t = &r["totals"];
@@ -55,6 +51,26 @@ fn every_module_runs_and_nothing_fails() {
     }
     lab.assert_tidy();
     lab.assert_no_processes();
+    r
+}
+
+#[test]
+fn every_module_runs_and_nothing_fails() {
+    if installed() {
+        everything(&[]);
+    }
+}
+
+/// The same with faults on every RC connection.
+#[test]
+fn every_module_on_a_lossy_wire() {
+    if !installed() {
+        return;
+    }
+    let r = everything(&["--loss", "0.5%", "--reorder", "0.5%", "--faults-on", "rc"]);
+    let f = &r["report"]["fabric"];
+    println!("{f}");
+    assert!(f["lost"].as_u64().unwrap() > 0 && f["reordered"].as_u64().unwrap() > 0);
 }
 
 #[test]

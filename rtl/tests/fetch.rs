@@ -35,6 +35,8 @@ struct Ring {
     posted: u16,
     rung: u16,
     freed: u16,
+    /// What the driver knows of it: no more than the card does.
+    known: u16,
     avail: u16,
     asked: u16,
     in_flight: bool,
@@ -73,6 +75,7 @@ fn run(receive: bool, hard: bool, seed: u64, logs: &[u64]) {
                 posted: 0xFFF0, // indices wrap during the test
                 rung: 0xFFF0,
                 freed: 0xFFF0,
+                known: 0,
                 avail: 0,
                 asked: 0,
                 in_flight: false,
@@ -89,6 +92,9 @@ fn run(receive: bool, hard: bool, seed: u64, logs: &[u64]) {
     let mut ctl: Option<(usize, bool)> = None; // qp, reset
                                                // doorbell with its unit: at hand, taken
     let mut direct = false;
+    // the index of a doorbell that no driver rings
+    let mut wrong: Option<u16> = None;
+    let mut wrongs = 0;
     let mut brought: Option<(usize, u16)> = None;
     let mut hits = 0;
     let mut cfg_q = 0usize;
@@ -109,7 +115,7 @@ fn run(receive: bool, hard: bool, seed: u64, logs: &[u64]) {
         if t > 40 && db.is_none() && !quiet && rng.p(if hard { 0.7 } else { 0.15 }) {
             let q = rng.below(N as u64) as usize;
             let r = &mut rings[q];
-            let space = (1u16 << r.log).min(96) - r.posted.wrapping_sub(r.freed);
+            let space = (1u16 << r.log).min(96) - r.posted.wrapping_sub(r.known);
             let n = rng.below(u64::from(space) + 1).min(1 + rng.below(12)) as u16;
             for _ in 0..n {
                 let at = r.posted as usize % r.mem.len();
@@ -118,8 +124,23 @@ fn run(receive: bool, hard: bool, seed: u64, logs: &[u64]) {
             }
             if n > 0 && !ctl.is_some_and(|c| c.0 == q) {
                 db = Some(q);
-                direct = n == 1 && !receive && rng.p(0.7);
+                direct = n == 1 && !receive && rng.p(0.9);
                 rung_at[q] = if direct { 0 } else { t };
+            } else if n == 0
+                && rng.p(if hard { 0.02 } else { 0.1 })
+                && !ctl.is_some_and(|c| c.0 == q)
+            {
+                db = Some(q);
+                direct = !receive && rng.p(0.5);
+                let most = 1 << r.log;
+                // the card may not have heard of the last ones that were freed
+                let beyond = [1, 1 + rng.below(65535 - most - 100)][rng.below(2) as usize];
+                let back = r.posted.wrapping_sub(r.freed);
+                wrong = Some(if back > 0 && r.rung == r.posted && rng.p(0.3) {
+                    r.posted.wrapping_sub(1 + rng.below(back as u64) as u16)
+                } else {
+                    r.freed.wrapping_add((most + beyond) as u16)
+                });
             }
         }
         // consumer: free some units that have arrived
@@ -127,7 +148,8 @@ fn run(receive: bool, hard: bool, seed: u64, logs: &[u64]) {
             let q = rng.below(N as u64) as usize;
             let r = &mut rings[q];
             let n = r.avail.wrapping_sub(r.freed);
-            if n > 0 && !ctl.is_some_and(|c| c.0 == q) {
+            let in_doubt = wrong.is_some() && db == Some(q);
+            if n > 0 && !in_doubt && !ctl.is_some_and(|c| c.0 == q) {
                 r.freed = r.freed.wrapping_add(1 + rng.below(n as u64) as u16);
                 fr = Some(q);
             }
@@ -158,7 +180,7 @@ fn run(receive: bool, hard: bool, seed: u64, logs: &[u64]) {
         if let Some(q) = db {
             u.db_data.next = QpIdx {
                 qp: (q as u64).into(),
-                idx: (rings[q].posted as u64).into(),
+                idx: (wrong.unwrap_or(rings[q].posted) as u64).into(),
             };
             let last = rings[q].posted.wrapping_sub(1) as usize % rings[q].mem.len();
             u.db_direct.next = direct;
@@ -235,8 +257,10 @@ fn run(receive: bool, hard: bool, seed: u64, logs: &[u64]) {
             let r = &mut rings[f.qp];
             r.in_flight = false;
             if f.fail {
+                if !r.dead {
+                    expect_flt.push_back((f.qp, resetting));
+                }
                 r.dead = true;
-                expect_flt.push_back((f.qp, resetting));
                 faults += 1;
             } else {
                 r.avail = r.asked;
@@ -371,15 +395,25 @@ fn run(receive: bool, hard: bool, seed: u64, logs: &[u64]) {
         }
         if db.is_some() && u.db_ready.val() {
             let q = db.take().unwrap();
-            rings[q].rung = rings[q].posted;
-            if direct {
-                brought = Some((q, rings[q].posted));
-            }
-            if receive && rings[q].state == 6 {
-                expect_out.push_back((q, rings[q].posted, false));
+            let r = &mut rings[q];
+            if wrong.take().is_some() {
+                if !r.dead {
+                    expect_flt.push_back((q, false));
+                }
+                r.dead = true;
+                wrongs += 1;
+            } else {
+                r.rung = r.posted;
+                if direct {
+                    brought = Some((q, r.posted));
+                }
+                if receive && r.state == 6 {
+                    expect_out.push_back((q, r.posted, false));
+                }
             }
         }
-        if fr.is_some() && u.free_ready.val() {
+        if let (Some(q), true) = (fr, u.free_ready.val()) {
+            rings[q].known = rings[q].freed;
             fr = None;
         }
         if let (Some((q, reset)), true) = (ctl, u.ctl_ready.val()) {
@@ -391,6 +425,7 @@ fn run(receive: bool, hard: bool, seed: u64, logs: &[u64]) {
                 );
                 let r = &mut rings[q];
                 (r.posted, r.rung, r.freed, r.avail, r.asked) = (0, 0, 0, 0, 0);
+                r.known = 0;
                 (r.dead, r.in_flight) = (false, false);
                 r.state = [3, 3, 6][rng.below(3) as usize];
                 resets += 1;
@@ -419,14 +454,14 @@ fn run(receive: bool, hard: bool, seed: u64, logs: &[u64]) {
     assert!(u.idle.val() && expect_out.iter().all(|e| e.2) && expect_flt.iter().all(|e| e.1));
     latency.sort();
     println!(
-        "receive {receive} seed {seed}: {reads} reads, {hits} direct, {units} units looked at, {resets} resets, {faults} faults, {most} in flight, \
+        "receive {receive} seed {seed}: {reads} reads, {hits} direct, {units} units looked at, {resets} resets, {faults} faults, {wrongs} wrong doorbells, {most} in flight, \
          doorbell to read: best {} median {}",
         latency[0],
         latency[latency.len() / 2]
     );
     assert!(!hard || most == 16);
     assert!(receive || hits > if hard { 2 } else { 20 });
-    assert!(reads > 200 && units > 500 && resets + faults > 3);
+    assert!(reads > 200 && units > 500 && resets + faults > 3 && wrongs > 3);
 }
 
 #[test]
@@ -442,7 +477,7 @@ fn receive_rings() {
 }
 
 macro_rules! diff {
-    ($name:literal, $t:ty, $($p:ident),*) => {
+    ($name:literal, $t:ty, $db:literal, $free:literal, $($p:ident),*) => {
         Diff::new($name, <$t>::default, inputs!($($p),*))
             .cycles(3000)
             .p("rst", 0.0005)
@@ -456,6 +491,15 @@ macro_rules! diff {
                 let mut f = s.get("fill_data") & ((num_bigint::BigUint::from(1u8) << 512u32) - 1u8);
                 f |= num_bigint::BigUint::from(tag | last << 8 | err << 9) << 512u32;
                 s.set("fill_data", f);
+                // Indices that go up together, or most rings are soon dead of a wrong doorbell.
+                let at = s.cycle as u64 / 40;
+                for (port, up) in [($db, 6), ($free, 1)] {
+                    if s.rng.p(0.99) {
+                        let qp = s.get_u64(port) & 0xFFF;
+                        let idx = at + s.rng.below(up);
+                        s.set(port, qp | idx << 12);
+                    }
+                }
             })
             .run()
     };
@@ -464,11 +508,11 @@ macro_rules! diff {
 #[test]
 fn diff_fetch() {
     diff!(
-        "sqfetch_4_3", SqFetch<4, 3, 7>, rst, now, limit_log, sqdb_valid, sqdb_data, sqdb_direct, sqdb_unit, sqfree_valid, sqfree_data, ctl_valid, ctl_data,
+        "sqfetch_4_3", SqFetch<4, 3, 7>, "sqdb_data", "sqfree_data", rst, now, limit_log, sqdb_valid, sqdb_data, sqdb_direct, sqdb_unit, sqfree_valid, sqfree_data, ctl_valid, ctl_data,
         cfg_rdata, rd_ready, fill_valid, fill_data, slot_raddr, avail_raddr, stamp_raddr, ready_ready, flt_ready
     );
     diff!(
-        "rqfetch_4_3", RqFetch<4, 3, 7>, rst, rqdb_valid, rqdb_data, rqfree_valid, rqfree_data, ctl_valid, ctl_data,
+        "rqfetch_4_3", RqFetch<4, 3, 7>, "rqdb_data", "rqfree_data", rst, rqdb_valid, rqdb_data, rqfree_valid, rqfree_data, ctl_valid, ctl_data,
         cfg_rdata, rd_ready, fill_valid, fill_data, slot_raddr, idx_raddr, notify_ready, flt_ready, now, limit_log
     );
 }

@@ -1,5 +1,5 @@
 //! The network between the cards: a switch with rate, delay and seeded faults. It looks at the
-//! destination MAC to route and at nothing else; damage is random bits.
+//! destination MAC to route and at nothing else (at the opcode if only RC may be hit); damage is random bits.
 
 use crate::rng::Rng;
 use pcap_file::pcap::{PcapHeader, PcapPacket, PcapWriter};
@@ -35,6 +35,8 @@ pub struct FabricConfig {
     /// Extra delay of a reordered frame is random in 0..=this.
     pub reorder_ns: u64,
     pub faults: Faults,
+    /// Frames of UC and UD, which nobody resends, are spared.
+    pub faults_on_rc_only: bool,
     pub seed: u64,
 }
 
@@ -45,6 +47,7 @@ impl Default for FabricConfig {
             delay_ns: 500,
             reorder_ns: 2_000,
             faults: Faults::default(),
+            faults_on_rc_only: false,
             seed: 1,
         }
     }
@@ -191,12 +194,16 @@ impl Fabric {
         }
         let faults = self.cfg.faults;
         // One draw per kind and frame, so that the pattern of one kind does not depend on the others.
-        let (lose, dup, late, hurt) = (
+        let chances = (
             self.rng.chance(faults.loss_ppm),
             self.rng.chance(faults.duplicate_ppm),
             self.rng.chance(faults.reorder_ppm),
             self.rng.chance(faults.corrupt_ppm),
         );
+        let (lose, dup, late, hurt) = match self.cfg.faults_on_rc_only && !is_rc(&f.data) {
+            true => (false, false, false, false),
+            false => chances,
+        };
         if lose {
             self.stats.lost += 1;
             return;
@@ -273,4 +280,9 @@ impl Fabric {
             let _ = p.into_writer().flush();
         }
     }
+}
+
+fn is_rc(frame: &[u8]) -> bool {
+    metaroce_protocol::frame::Frame::new_without_icrc(frame)
+        .is_ok_and(|v| v.roce.opcode().0 >> 5 == 0)
 }

@@ -25,14 +25,19 @@ use metaroce_hdl_spec::{
 use metaroce_protocol::model::Target;
 use std::collections::{HashMap, VecDeque};
 
-const RC: usize = 4;
+const RC: usize = 8;
 const UC: usize = RC;
 const UD: usize = RC + 1;
 const QPS: usize = RC + 2;
-/// Messages per QP and direction in a round.
-pub const PER_ROUND: usize = 8;
+/// Messages per QP and direction in a round: of RC many, so that a lost packet of one QP stops few of the others;
+/// of UC and UD as many as there are receives.
+const PER_ROUND: [usize; QPS] = {
+    let mut n = [32; QPS];
+    (n[UC], n[UD]) = (8, 8);
+    n
+};
 /// Messages of a round.
-pub const ROUND: u64 = (2 * QPS * PER_ROUND) as u64;
+pub const ROUND: u64 = 2 * (32 * RC as u64 + 8 + 8);
 
 // Places in both buffers: words of atomics, receives of UC and UD, then what a round hands out.
 const WORDS: u64 = 4;
@@ -41,7 +46,7 @@ const SLOTS: u64 = 0x1000;
 const SLOT: u64 = 0x2400;
 const RECVS: u64 = 16;
 const FREE: u64 = 0x4_8000;
-const BUF: u64 = 5 << 18;
+const BUF: u64 = 10 << 18;
 const MAX: u64 = 8192;
 /// Windows per RC QP and end.
 const WINDOWS: usize = 3;
@@ -111,6 +116,7 @@ pub struct Soak {
     posted: [[u64; 2]; 2],
     taken: [[u64; 2]; 2],
     done: [u64; 2],
+    cycles: u64,
     invalidated: u64,
     /// Of each end and RC QP.
     windows: [[[(Window, Use); WINDOWS]; RC]; 2],
@@ -175,6 +181,7 @@ impl Soak {
             posted: Default::default(),
             taken: Default::default(),
             done: [0; 2],
+            cycles: 0,
             invalidated: 0,
             windows,
         };
@@ -418,10 +425,12 @@ impl Soak {
                 }
             }
         }
-        for _ in 0..PER_ROUND {
+        for n in 0..32 {
             for e in 0..2 {
                 for q in 0..QPS {
-                    self.post(e, q);
+                    if n < PER_ROUND[q] {
+                        self.post(e, q);
+                    }
                 }
             }
         }
@@ -444,6 +453,7 @@ impl Soak {
         }
         let t0 = self.p.sim.nodes[0].cycles;
         while self.p.sim.step_or_skip() {
+            self.cycles += 1;
             if self.p.sim.nodes[0].cycles - t0 > 3_000_000 {
                 return Err("no silence".into());
             }
@@ -580,6 +590,11 @@ impl Soak {
     /// Windows that a message of the peer has ended.
     pub fn invalidated(&self) -> u64 {
         self.invalidated
+    }
+
+    /// Cycles that the rounds took, without the silence that was skipped.
+    pub fn cycles(&self) -> u64 {
+        self.cycles
     }
 
     /// Frames lost, duplicated, reordered and damaged by the wire; packets sent again.

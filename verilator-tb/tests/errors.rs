@@ -6,12 +6,17 @@ use common::{
     cover,
     log::{event, pair, quiet, take, Log},
 };
-use metaroce_hdl_spec::{cmd, wqe::op};
+use metaroce_hdl_spec::{
+    cmd,
+    regs::{doorbell, PAGE},
+    wqe::op,
+};
 use metaroce_protocol::{
     timing::{ack_timeout_ns, rnr_timer_ns},
     NakCode, Syndrome,
 };
 use metaroce_tb::{
+    node::MmioWrite,
     pair::{Pair, ALL_ACCESS},
     script::{Conn, Wr},
 };
@@ -591,5 +596,63 @@ fn memory_holes() {
     let wr = p.rdma(0, op::READ, 0, 4000, 5000);
     let i = p.post(0, q, &wr);
     assert_eq!(take(&mut p, 0, 1), [(i, SUCCESS, false)]);
+    cover::finish("errors", &mut p);
+}
+
+/// A producer index that leaves more in a ring than it holds: as if the ring could not be read. Nothing old is done once more.
+#[test]
+fn wrong_producer_indices() {
+    let c = fast();
+    let (mut p, log) = pair(0, LEN, &c);
+    let wr = p.rdma(0, op::WRITE, 0, 0, 8);
+    // Three of 16 units are posted and freed of the send ring, two are posted in the receive ring.
+    for (door, index) in [
+        (doorbell::SQ, 3 + 17),
+        (doorbell::SQ, 2),
+        (doorbell::SQ, 40_000),
+        (doorbell::RQ, 17),
+        (doorbell::RQ, 1),
+        (doorbell::RQ, 65_535),
+    ] {
+        let q = p.add(&c, 4, 4);
+        let qpn = p.ends[0].qps[q].qpn;
+        for _ in 0..3 {
+            let i = p.post(0, q, &wr);
+            assert_eq!(take(&mut p, 0, 1), [(i, SUCCESS, false)]);
+        }
+        for _ in 0..2 {
+            p.recv(0, q, &[]);
+        }
+        p.run(2000);
+        log.clear();
+        let v = qpn as u64 | index << 32;
+        p.sim.nodes[0]
+            .mmio
+            .push_back(MmioWrite::u64(PAGE * p.ends[0].host.pasid as u32 + door, v));
+        let kind = if door == doorbell::SQ { 3 } else { 4 };
+        let what = format!("doorbell {door:#x}, index {index}");
+        assert_eq!(event(&mut p, 0), (kind, qpn), "{what}");
+        assert_eq!(
+            take(&mut p, 0, 2),
+            [(0, FLUSH, true), (1, FLUSH, true)],
+            "{what}"
+        );
+        p.run(5000);
+        assert_eq!((p.state(0, q), p.poll(0)), (ERR, None), "{what}");
+        assert_eq!(log.requests(0).len(), 0, "{what}");
+        assert_eq!(p.ends[0].host.poll_event(&mut p.sim), None, "{what}");
+        // From RESET it is as good as new.
+        let set = [(cmd::modify_qp::next_state, 0)];
+        for end in &mut p.ends {
+            let qp = &mut end.qps[q];
+            end.host
+                .modify(&mut p.sim, qp.qpn, 1, &set)
+                .expect("to RESET");
+            (qp.pi, qp.rpi) = (0, 0);
+        }
+        p.connect(q, &c);
+        let i = p.post(0, q, &wr);
+        assert_eq!(take(&mut p, 0, 1), [(i, SUCCESS, false)], "{what}");
+    }
     cover::finish("errors", &mut p);
 }

@@ -418,6 +418,39 @@ fn datagrams() {
     cover::finish("srq", &mut p);
 }
 
+/// A producer index beyond what the ring of an SRQ holds: SRQ_ERR, once; what was posted before it is used, and nothing else.
+#[test]
+fn wrong_producer_index() {
+    let conn = Conn {
+        rnr_retry: 1,
+        min_rnr: 1,
+        ..Conn::default()
+    };
+    let (mut p, mut srq) = shared(&SimConfig::default(), 1, 5, 0, &conn);
+    post(&mut p, &mut srq, 0..2, 64);
+    p.run(3000);
+    let pasid = p.ends[1].host.pasid as u32;
+    for index in [2 + 33u64, 65_000] {
+        let v = srq.srqn as u64 | index << 32;
+        p.sim.nodes[1]
+            .mmio
+            .push_back(MmioWrite::u64(pasid * PAGE + doorbell::RQ, v));
+    }
+    assert_eq!(event(&mut p, 1), (kind::SRQ_ERR, srq.srqn));
+    let wr = p.send(0, 0, 5, None);
+    for n in 0..2 {
+        let i = p.post(0, 0, &wr);
+        assert_eq!(take(&mut p, 1, 1), [(n, SUCCESS, true)]);
+        assert_eq!(take(&mut p, 0, 1), [(i, SUCCESS, false)]);
+    }
+    post(&mut p, &mut srq, 2..4, 64);
+    let i = p.post(0, 0, &wr);
+    assert_eq!(take(&mut p, 0, 1), [(i, RNR_RETRY_EXC, false)]);
+    no_event(&mut p, 1);
+    quiet(&mut p);
+    cover::finish("srq", &mut p);
+}
+
 /// A ring that can't be read: SRQ_ERR; its QPs find it empty, and the rest of the card goes on. Doorbells of the wrong queue are refused.
 #[test]
 fn rings_that_are_not_there() {

@@ -11,7 +11,7 @@ impl<const LQ: usize, const LS: usize, const A: usize> Logic for Fetch<LQ, LS, A
             limit, left, room
         );
         dff_setup!(self, clock, group, ring, n, answer, turn, sweep, sweep_q, out_v, out_d, flt_v);
-        dff_setup!(self, clock, flt_d);
+        dff_setup!(self, clock, flt_d, over, gap, old, k_new, k_note, k_srq);
         clock!(self, clock, st, una, avail, pi_copy, stamp, slots, ctx, cnt, done, kick, wait_tag);
         self.done.rst.next = self.rst.val();
         self.kick.rst.next = self.rst.val();
@@ -164,6 +164,16 @@ impl<const LQ: usize, const LS: usize, const A: usize> Logic for Fetch<LQ, LS, A
         self.flt_w.next.kind = self.kind.val();
         self.mask.next = bits::<16>(0xFFFF) << self.log.q.val();
         self.mask.next = !self.mask.val();
+        self.cur_pi.next = self.cur.val().pi;
+        self.nuna.next = !self.una.rdata.val();
+        self.excess.next = self.over.q.val() & !self.mask.val();
+        // all ones: nothing is posted
+        self.bad.next = (self.excess.val().any() & !self.over.q.val().all())
+            | (self.gap.q.val() < self.old.q.val());
+        self.pi_now.next = self.s.q.val().pi;
+        if self.k_new.q.val() {
+            self.pi_now.next = self.x.q.val();
+        }
         self.gmask.next = 7.into();
         if self.log.q.val() == 0 {
             self.gmask.next = 0.into();
@@ -247,7 +257,8 @@ impl<const LQ: usize, const LS: usize, const A: usize> Logic for Fetch<LQ, LS, A
                     self.turn.d.next = false;
                     self.state.d.next = FetchState::Load;
                 } else if self.db_valid.val() {
-                    if !self.out_v.q.val() | !self.receive.val() {
+                    // its messages need the output registers, too
+                    if (!self.out_v.q.val() | !self.receive.val()) & !self.flt_v.q.val() {
                         self.db_ready.next = true;
                         self.x.d.next = self.db.val().idx;
                         self.unit.d.next = self.db_unit.val();
@@ -283,18 +294,26 @@ impl<const LQ: usize, const LS: usize, const A: usize> Logic for Fetch<LQ, LS, A
                 }
                 self.sw.next = self.cur.val();
                 self.limit.d.next = self.una.rdata.val() + self.num_slots.val();
+                // of a doorbell: units between freed and posted, new and old; and of the new one less
+                self.gap.d.next = self.x.q.val() - self.una.rdata.val();
+                self.old.d.next = self.cur_pi.val() - self.una.rdata.val();
+                self.over.d.next = self.x.q.val() + self.nuna.val();
+                self.k_new.d.next = self.k_db.q.val() & self.live.val();
+                self.k_note.d.next = self.receive.val() & (self.cfg_state.val() == 6);
+                self.k_srq.d.next = self.is_srq.val();
                 if self.k_done.q.val() {
                     self.sw.next.busy = false;
                     self.sw.next.zombie = false;
                     if !self.cur.val().zombie {
                         if self.k_err.q.val() {
                             self.sw.next.dead = true;
-                            self.flt_v.d.next = true;
+                            self.flt_v.d.next = !self.cur.val().dead;
                             self.flt_d.d.next = self.flt_w.val();
                             // what is not on the card of an SRQ never comes: its QPs find it empty
                             self.pi_copy.we.next = self.is_srq.val();
                         } else {
                             self.avail.we.next = true;
+                            self.pi_copy.we.next = self.is_srq.val() & self.cur.val().dead;
                             if !self.receive.val() {
                                 self.out_v.d.next = true;
                                 self.out_d.d.next = self.out_w.val();
@@ -303,13 +322,7 @@ impl<const LQ: usize, const LS: usize, const A: usize> Logic for Fetch<LQ, LS, A
                     }
                 }
                 if self.k_db.q.val() & self.live.val() {
-                    self.sw.next.pi = self.x.q.val();
-                    self.pi_copy.we.next = !(self.is_srq.val() & self.cur.val().dead);
                     self.stamp.we.next = true;
-                    if self.receive.val() & (self.cfg_state.val() == 6) {
-                        self.out_v.d.next = true;
-                        self.out_d.d.next = self.out_w.val();
-                    }
                 }
                 if self.k_wait.q.val() {
                     self.sw.next.wait = false;
@@ -331,7 +344,25 @@ impl<const LQ: usize, const LS: usize, const A: usize> Logic for Fetch<LQ, LS, A
                 self.state.d.next = FetchState::Room;
             }
             FetchState::Room => {
-                self.left.d.next = self.s.q.val().pi - self.fi.val();
+                self.left.d.next = self.pi_now.val() - self.fi.val();
+                if self.k_new.q.val() {
+                    if self.bad.val() {
+                        // no driver has posted more than the ring holds, or takes back what it posted: as if it could not be read
+                        self.sw.next.dead = true;
+                        self.flt_v.d.next = !self.s.q.val().dead;
+                        self.flt_d.d.next = self.flt_w.val();
+                        self.pi_copy.we.next = self.k_srq.q.val() & !self.s.q.val().dead;
+                        self.pi_copy.wdata.next = self.fi.val();
+                    } else {
+                        self.sw.next.pi = self.x.q.val();
+                        self.pi_copy.we.next = !(self.k_srq.q.val() & self.s.q.val().dead);
+                        if self.k_note.q.val() {
+                            self.out_v.d.next = true;
+                            self.out_d.d.next = self.out_w.val();
+                        }
+                    }
+                }
+                self.s.d.next = self.sw.val();
                 self.room.d.next = self.limit.q.val() - self.fi.val();
                 self.group.d.next = (self.nfi4.val() & self.gmask.val()) + 1;
                 self.ring.d.next = self.fi.val() & self.mask.val();

@@ -60,7 +60,8 @@ pub enum FetchState {
 /// * `db_direct`: the unit goes straight to its slot if it is the next one, has a slot, and no read is under way; else it is read like any other.
 ///   `ready` then follows 4 cycles after the doorbell (more while `fill` units arrive).
 /// * `notify` (receive) repeats a doorbell of a QP in ERR.
-/// * An SRQ whose ring can't be read looks as if nothing were posted beyond what is on the card.
+/// * A doorbell that leaves more than the ring holds between freed and posted, or goes back, changes nothing but that the ring is dead, as if it could not be read (`flt`).
+/// * An SRQ whose ring is dead looks as if nothing were posted beyond what is on the card.
 /// * After `rst` the tables are cleared, one QP a cycle.
 /// * RESET: clears the indices; answered when no read is in flight. Other control orders are answered at once.
 #[derive(LogicBlock)]
@@ -153,6 +154,13 @@ pub struct Fetch<const LQ: usize, const LS: usize, const A: usize> {
     out_d: DFF<QpIdx>,
     flt_v: DFF<bool>,
     flt_d: DFF<QpErr>,
+    // a doorbell in the state behind Load
+    over: DFF<Bits<16>>,
+    gap: DFF<Bits<16>>,
+    old: DFF<Bits<16>>,
+    k_new: DFF<bool>,
+    k_note: DFF<bool>,
+    k_srq: DFF<bool>,
     receive: Constant<bool>,
     hi_nibble: Constant<Bits<4>>,
     kind: Constant<Bits<3>>,
@@ -218,6 +226,11 @@ pub struct Fetch<const LQ: usize, const LS: usize, const A: usize> {
     ctx_w: Signal<Local, FetchCtx>,
     sw: Signal<Local, FetchSt>,
     fi_next: Signal<Local, Bits<16>>,
+    nuna: Signal<Local, Bits<16>>,
+    cur_pi: Signal<Local, Bits<16>>,
+    excess: Signal<Local, Bits<16>>,
+    bad: Signal<Local, bool>,
+    pi_now: Signal<Local, Bits<16>>,
 }
 
 impl<const LQ: usize, const LS: usize, const A: usize> Fetch<LQ, LS, A> {
@@ -312,6 +325,12 @@ impl<const LQ: usize, const LS: usize, const A: usize> Fetch<LQ, LS, A> {
             out_d: Default::default(),
             flt_v: Default::default(),
             flt_d: Default::default(),
+            over: Default::default(),
+            gap: Default::default(),
+            old: Default::default(),
+            k_new: Default::default(),
+            k_note: Default::default(),
+            k_srq: Default::default(),
             receive: Constant::new(receive),
             hi_nibble: Constant::new((base as u64 >> 4).into()),
             kind: Constant::new((if receive { 1u64 } else { 6 }).into()),
@@ -376,6 +395,11 @@ impl<const LQ: usize, const LS: usize, const A: usize> Fetch<LQ, LS, A> {
             ctx_w: Default::default(),
             sw: Default::default(),
             fi_next: Default::default(),
+            nuna: Default::default(),
+            cur_pi: Default::default(),
+            excess: Default::default(),
+            bad: Default::default(),
+            pi_now: Default::default(),
         }
     }
 }

@@ -172,19 +172,16 @@ impl Fuzz for Wqes {
                         1 => unit = rng.bytes(64),
                         _ => {}
                     }
-                    // It is a doorbell, too: one with a wrong index makes the card go around the ring up to 65,536 units,
-                    // old requests again and again, which takes long and costs nobody else anything.
-                    wqe::sq::index.put(&mut unit, first as u64);
-                    wqe::sq::units.put(&mut unit, units);
                     self.w.p.sim.nodes[e].mmio.push_back(MmioWrite {
                         addr: 2 * regs::PAGE + regs::doorbell::DIRECT_WQE,
                         len: 64,
                         data: unit.try_into().expect("64 bytes"),
                     });
                 }
-                3 if self.w.rng.below(8) == 0 => {
-                    // A producer index beyond what was written: old and empty units, many times around.
-                    let pi = qp.pi.wrapping_add(self.w.rng.below(512) as u16);
+                3 => {
+                    // A producer index beyond what was written: old and empty units, or more than the ring holds.
+                    let by = [16, 512, 1 << 16][self.w.rng.below(3) as usize];
+                    let pi = qp.pi.wrapping_add(self.w.rng.below(by) as u16);
                     let v = qp.qpn as u64 | (pi as u64) << 32;
                     let at = 2 * regs::PAGE + regs::doorbell::SQ;
                     self.w.p.sim.nodes[e].mmio.push_back(MmioWrite::u64(at, v));
