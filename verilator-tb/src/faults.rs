@@ -7,12 +7,14 @@
 
 use crate::{
     fabric::{Fate, Frame},
-    pair::Pair,
+    pair::{
+        window::{self, Window},
+        Pair,
+    },
     rng::Rng,
     script::{Conn, Cqe, UdDest, Wr},
     sim::SimConfig,
     watch::{received, Watch},
-    window::{self, Window},
 };
 use metaroce_hdl_spec::{table::qp_type, wqe::op};
 use metaroce_protocol::model::Target;

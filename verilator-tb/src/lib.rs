@@ -25,4 +25,3 @@ pub mod sim;
 pub mod soak;
 pub mod srq;
 pub mod watch;
-pub mod window;

@@ -10,12 +10,14 @@ use crate::{
     fabric::{FabricConfig, Faults},
     hostport::HostPortConfig,
     node::MmioWrite,
-    pair::Pair,
+    pair::{
+        window::{self, Window},
+        Pair,
+    },
     rng::Rng,
     script::{Conn, Cqe, UdDest, Wr},
     sim::SimConfig,
     watch::{received, Watch},
-    window::{self, Window},
 };
 use metaroce_hdl_spec::{
     regs::{self, Ctr},

@@ -7,12 +7,14 @@ use common::cover;
 use metaroce_hdl_spec::{cmd, wqe::op};
 use metaroce_tb::{
     fabric::{FabricConfig, Faults},
-    pair::Pair,
+    pair::{
+        window::{self, Window},
+        Pair,
+    },
     rng::Rng,
     script::{Conn, Cqe},
     sim::SimConfig,
     watch::{received, Watch},
-    window::{self, Window},
 };
 use std::collections::VecDeque;
 

@@ -1,9 +1,7 @@
 //! Memory windows of type 2 for long benches: each spans the whole buffer of its end, with all rights.
 
-use crate::{
-    pair::{Pair, ALL_ACCESS},
-    script::{Bind, Wr, MW_BIND},
-};
+use super::{Pair, ALL_ACCESS};
+use crate::script::{Bind, Wr, MW_BIND};
 use metaroce_hdl_spec::wqe::op;
 
 /// A window and the key that it is bound under, or will be next.
