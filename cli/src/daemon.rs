@@ -4,7 +4,7 @@
 
 use crate::output::{note, say};
 use crate::{
-    report,
+    private, report,
     rundir::{background_root, new_run, Root},
     session::sim_config,
     FaultsOn, SimArgs,
@@ -20,6 +20,10 @@ use std::{
     },
     path::{Path, PathBuf},
     process::{Command, Stdio},
+    sync::{
+        atomic::{AtomicUsize, Ordering},
+        Arc,
+    },
     time::{Duration, Instant},
 };
 
@@ -29,8 +33,7 @@ fn ctl(root: &Path) -> PathBuf {
 
 /// Asks the background process; Err when there is none.
 fn ask(request: &str) -> Result<String> {
-    let root = background_root();
-    let mut s = UnixStream::connect(ctl(&root))
+    let mut s = UnixStream::connect(ctl(&background_root()?))
         .context("no cards in the background (metaroce up starts them)")?;
     s.set_read_timeout(Some(Duration::from_secs(30)))?;
     writeln!(s, "{request}")?;
@@ -43,8 +46,34 @@ fn ask(request: &str) -> Result<String> {
     }
 }
 
-fn running() -> bool {
-    UnixStream::connect(ctl(&background_root())).is_ok()
+fn running() -> Result<bool> {
+    Ok(UnixStream::connect(ctl(&background_root()?)).is_ok())
+}
+
+/// Catches what ends a program from the terminal, so that nothing half done stays.
+struct Interrupt(Arc<AtomicUsize>);
+
+impl Interrupt {
+    fn catch() -> Result<Interrupt> {
+        let n = Arc::new(AtomicUsize::new(0));
+        for s in [libc::SIGINT, libc::SIGTERM, libc::SIGHUP] {
+            signal_hook::flag::register_usize(s, n.clone(), s as usize)
+                .context("can't catch signals")?;
+        }
+        Ok(Interrupt(n))
+    }
+    /// The signal that came.
+    fn signal(&self) -> Option<u8> {
+        Some(self.0.load(Ordering::SeqCst) as u8).filter(|n| *n != 0)
+    }
+}
+
+/// What became of the wish that cards be up.
+enum Ensured {
+    Started,
+    Ran,
+    /// By this signal; nothing was left.
+    Interrupted(u8),
 }
 
 /// Command-line options that make these settings.
@@ -81,9 +110,13 @@ fn options(a: &SimArgs) -> Vec<String> {
     v
 }
 
-/// Starts the background process; false = it runs. Options that a running set does not have are an error.
-fn ensure(a: &SimArgs) -> Result<bool> {
-    if running() {
+/// Starts the background process if there is none. Options that a running set does not have are an error.
+fn ensure(a: &SimArgs) -> Result<Ensured> {
+    let interrupt = Interrupt::catch()?;
+    let root = background_root()?;
+    // One at a time: another `up` waits here until this one is done, and so does `down`.
+    let _lock = private::lock(&root, true)?;
+    if running()? {
         let has = ask("options")?;
         let none = SimArgs::parse_none();
         let same = SimArgs {
@@ -93,11 +126,25 @@ fn ensure(a: &SimArgs) -> Result<bool> {
         if *a != none && options(&same).join(" ") != has.trim() {
             bail!("cards are up already, with other options, and stay as they are ({}): these options were not applied. `metaroce down` first", has.trim());
         }
-        return Ok(false);
+        return Ok(Ensured::Ran);
     }
-    let root = background_root();
-    let _ = fs::remove_dir_all(&root);
-    Root::at(root.clone(), true)?.populate(a.cards as usize, a.rate * 1000)?;
+    private::empty(&root)?;
+    let started = start(a, &root, &interrupt);
+    if !matches!(started, Ok(None)) {
+        private::retire(&root);
+    }
+    Ok(match started? {
+        Some(signal) => {
+            note!("metaroce: interrupted; no cards are up");
+            Ensured::Interrupted(signal)
+        }
+        None => Ensured::Started,
+    })
+}
+
+/// Starts the background process in the empty folder `root` and waits until it answers. Some = ended by this signal.
+fn start(a: &SimArgs, root: &Path, interrupt: &Interrupt) -> Result<Option<u8>> {
+    Root::background(root.into()).populate(a.cards as usize, a.rate * 1000)?;
     let log = root.join("up.log");
     let f = File::create(&log).with_context(|| format!("can't write {}", log.display()))?;
     let mut c = Command::new(std::env::current_exe()?);
@@ -106,10 +153,7 @@ fn ensure(a: &SimArgs) -> Result<bool> {
         seed: Some(a.seed()),
         ..a.clone()
     };
-    c.arg("serve")
-        .arg("--root")
-        .arg(&root)
-        .args(options(&fixed));
+    c.arg("serve").arg("--root").arg(root).args(options(&fixed));
     c.stdin(Stdio::null()).stdout(f.try_clone()?).stderr(f);
     // SAFETY: setsid is async-signal-safe; the process leaves this terminal.
     unsafe {
@@ -118,38 +162,55 @@ fn ensure(a: &SimArgs) -> Result<bool> {
             Ok(())
         })
     };
+    if let Some(n) = interrupt.signal() {
+        return Ok(Some(n));
+    }
     let mut child = c.spawn().context("can't start the background process")?;
     let begun = Instant::now();
-    while !running() {
+    loop {
+        let up = running()?;
+        if let Some(n) = interrupt.signal() {
+            // In order if it listens already: its folder gets its result.
+            if !(up && ask("stop").is_ok()) {
+                let _ = child.kill();
+            }
+            let _ = child.wait();
+            return Ok(Some(n));
+        }
+        if up {
+            return Ok(None);
+        }
         if let Some(st) = child.try_wait()? {
             let text = fs::read_to_string(&log).unwrap_or_default();
             bail!("the background process ended ({st}): {}", text.trim());
         }
         if begun.elapsed() > Duration::from_secs(60) {
-            bail!("the cards did not start within 60 s; see {}", log.display());
+            let _ = child.kill();
+            bail!("the cards did not start within 60 s, and were ended");
         }
         std::thread::sleep(Duration::from_millis(10));
     }
-    Ok(true)
 }
 
 pub fn up(a: &SimArgs) -> Result<u8> {
-    if ensure(a)? {
-        say!(
+    match ensure(a)? {
+        Ensured::Started => say!(
             "metaroce: {} card(s) up: metaroce0..{} (seed {}). Next: eval \"$(metaroce env)\"",
             a.cards,
             a.cards - 1,
             a.seed()
-        );
-    } else {
-        say!("metaroce: already up");
+        ),
+        Ensured::Ran => say!("metaroce: already up"),
+        Ensured::Interrupted(n) => return Ok(128 + n),
     }
     Ok(0)
 }
 
 pub fn env(a: &SimArgs) -> Result<u8> {
-    ensure(a)?;
-    let root = Root::at(background_root(), true)?;
+    if let Ensured::Interrupted(n) = ensure(a)? {
+        return Ok(128 + n);
+    }
+    let root = Root::background(background_root()?);
     for (k, v) in root.environment()? {
         say!("export {k}='{}'", v.replace('\'', r"'\''"));
     }
@@ -158,23 +219,26 @@ pub fn env(a: &SimArgs) -> Result<u8> {
 }
 
 pub fn down() -> Result<u8> {
-    let root = background_root();
-    if running() {
+    let root = background_root()?;
+    let lock = private::lock(&root, false)?;
+    if lock.is_some() && running()? {
         ask("stop")?;
         let begun = Instant::now();
-        while running() && begun.elapsed() < Duration::from_secs(20) {
+        while running()? && begun.elapsed() < Duration::from_secs(20) {
             std::thread::sleep(Duration::from_millis(20));
         }
         say!("metaroce: down");
     } else {
         say!("metaroce: no cards in the background");
     }
-    let _ = fs::remove_dir_all(&root);
+    if lock.is_some() {
+        private::retire(&root);
+    }
     Ok(0)
 }
 
 pub fn status(json: bool) -> Result<u8> {
-    if !running() {
+    if !running()? {
         if json {
             say!("{{\"running\": false}}");
         } else {
@@ -191,7 +255,7 @@ pub fn status(json: bool) -> Result<u8> {
             v["cards"],
             v["clients"],
             v["card_time_ns"].as_f64().unwrap_or(0.0) / 1e6,
-            background_root().display()
+            background_root()?.display()
         );
     }
     Ok(0)
@@ -252,6 +316,9 @@ pub fn pcap(file: &Path, seconds: Option<u64>) -> Result<u8> {
 
 /// The background process: the simulator, and a thread that answers requests.
 pub fn serve(a: &SimArgs, root: &Path) -> Result<u8> {
+    if !private::check(root)? {
+        bail!("{} is not there", root.display());
+    }
     let dir = new_run()?;
     let path = ctl(root);
     let listener =

@@ -4,6 +4,7 @@ mod daemon;
 mod doctor;
 mod output;
 mod perftest;
+mod private;
 mod pyverbs;
 mod report;
 mod rundir;

@@ -1,5 +1,6 @@
 //! Where things lie: build products, the folder of a run, the temporary tree that makes cards visible.
 
+use crate::private;
 use anyhow::{anyhow, bail, Context, Result};
 use metaroce::{
     layout::SUFFIXES,
@@ -8,10 +9,7 @@ use metaroce::{
 use metaroce_tb::sim::CardId;
 use std::{
     env, fs,
-    os::unix::{
-        fs::{symlink, DirBuilderExt},
-        net::UnixStream,
-    },
+    os::unix::{fs::symlink, net::UnixStream},
     path::{Path, PathBuf},
 };
 
@@ -101,27 +99,23 @@ pub fn runtime_base() -> PathBuf {
         .unwrap_or_else(|| PathBuf::from("/tmp"))
 }
 
-/// Tree of the cards in the background of this user.
-pub fn background_root() -> PathBuf {
-    // SAFETY: no arguments, can't fail.
-    runtime_base().join(format!("metaroce-up-{}", unsafe { libc::getuid() }))
+/// Tree of the cards in the background of this user. An error when something of that name is there that may not be used.
+pub fn background_root() -> Result<PathBuf> {
+    let path = runtime_base().join(private::background_name());
+    private::check(&path)?;
+    Ok(path)
 }
 
 impl Root {
     pub fn temporary() -> Result<Root> {
         let base = runtime_base();
         sweep(&base);
-        let path = base.join(format!("metaroce-{}", std::process::id()));
-        let _ = fs::remove_dir_all(&path);
-        Root::at(path, false)
+        let path = private::make_random(&base, &format!("{RUN}{}", std::process::id()))?;
+        Ok(Root { path, keep: false })
     }
-    pub fn at(path: PathBuf, keep: bool) -> Result<Root> {
-        fs::DirBuilder::new()
-            .recursive(true)
-            .mode(0o700)
-            .create(&path)
-            .with_context(|| format!("can't make {}", path.display()))?;
-        Ok(Root { path, keep })
+    /// The folder of the cards in the background, which exists.
+    pub fn background(path: PathBuf) -> Root {
+        Root { path, keep: true }
     }
     pub fn socket(&self) -> PathBuf {
         self.path.join("cardd.sock")
@@ -170,21 +164,41 @@ impl Root {
     }
 }
 
-/// Removes trees of runs that were killed: nobody is behind their sockets.
+/// Trees of runs are named by this, the process, and a random number.
+const RUN: &str = "metaroce-";
+
+/// The process in the name of a run's tree.
+fn pid_of(name: &str) -> Option<u32> {
+    let rest = name.strip_prefix(RUN)?;
+    let (pid, random) = rest.split_once('-').unwrap_or((rest, "0"));
+    u64::from_str_radix(random, 16).ok()?;
+    pid.parse().ok()
+}
+
+/// Removes trees of runs that were killed: nobody is behind their sockets, or they have none and are old.
 fn sweep(base: &Path) {
     for e in fs::read_dir(base).into_iter().flatten().flatten() {
         let name = e.file_name();
-        let ours = name
-            .to_str()
-            .and_then(|n| n.strip_prefix("metaroce-"))
-            .is_some_and(|n| n.parse::<u32>().is_ok());
-        if !ours {
+        let Some(pid) = name.to_str().and_then(pid_of) else {
             continue;
-        }
+        };
         // A live one refuses with another error: the socket is of another type.
         let r = UnixStream::connect(e.path().join("cardd.sock"));
-        if r.is_err_and(|e| e.kind() == std::io::ErrorKind::ConnectionRefused) {
-            let _ = fs::remove_dir_all(e.path());
+        let over = match r.map_err(|e| e.kind()) {
+            Err(std::io::ErrorKind::ConnectionRefused) => true,
+            // Killed before it listened; not one that is about to, perhaps in another container.
+            Err(std::io::ErrorKind::NotFound) => {
+                let age = e
+                    .metadata()
+                    .ok()
+                    .and_then(|m| m.modified().ok()?.elapsed().ok());
+                !Path::new(&format!("/proc/{pid}")).exists()
+                    && age.is_some_and(|a| a.as_secs() > 60)
+            }
+            _ => false,
+        };
+        if over {
+            private::remove_own(&e.path());
         }
     }
 }
@@ -206,5 +220,19 @@ fn info(id: &CardId, rate_mbps: u64) -> CardInfo {
         ipv4: id.ipv4,
         mtu: 9000,
         rate_mbps,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    #[test]
+    fn names_of_runs() {
+        assert_eq!(pid_of("metaroce-12-00ff"), Some(12));
+        // earlier versions had no random number
+        assert_eq!(pid_of("metaroce-12"), Some(12));
+        for other in ["metaroce-up-12", "metaroce-x-1", "metaroce-12-x", "mrt-1"] {
+            assert_eq!(pid_of(other), None, "{other}");
+        }
     }
 }

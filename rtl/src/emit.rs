@@ -305,6 +305,11 @@ fn words(code: &str) -> Vec<(String, bool)> {
                 i += 1;
             }
             i += 1;
+        } else if c[i..].starts_with(&['(', '*']) && c.get(i + 2) != Some(&')') {
+            // an attribute
+            while i < c.len() && !c[i..].starts_with(&['*', ')']) {
+                i += 1;
+            }
         } else if ident(c[i]) {
             let s = i;
             while i < c.len() && ident(c[i]) {
@@ -334,6 +339,12 @@ mod tests {
         };
         assert_eq!(
             check_text(&m("  always @(*) begin\n o = a & 8'hff;\n end")),
+            Ok(())
+        );
+        assert_eq!(
+            check_text(&m(
+                "  (* ram_style = \"block\" *) wire  b;\n  always @(*) o = b;"
+            )),
             Ok(())
         );
         for (body, say) in [

@@ -108,7 +108,7 @@ pub fn run(root: &Path, names: &[String]) -> Result<()> {
 }
 
 /// The power-up zeros of memories, a word at a time, are most of what yosys would read of a block with a large one. They do not change its logic.
-fn without_zero_fill(verilog: &str) -> String {
+pub fn without_zero_fill(verilog: &str) -> String {
     let zero_fill = |l: &&str| {
         let l = l.trim();
         l.starts_with("initial for (k = 0;") && (l.ends_with("'h0;") || l.ends_with("'h0; end"))

@@ -3,6 +3,7 @@
 mod check;
 mod depth;
 mod formal;
+mod fpga;
 mod gen;
 mod gen_docs;
 mod lint;
@@ -57,6 +58,18 @@ enum Task {
         /// Only these blocks (the page is then left alone)
         names: Vec<String>,
     },
+    /// Synthesis, placement and routing of the card ecp5-1g, into docs/results/fpga.md (about an hour; `./metaroce fpga` fetches the tools)
+    Fpga {
+        /// Stops after synthesis: the page has the sizes only
+        #[arg(long)]
+        synth: bool,
+        /// Places the netlist of the last run again
+        #[arg(long, conflicts_with = "synth")]
+        place: bool,
+        /// Of the placement
+        #[arg(long, default_value_t = 1)]
+        seed: u32,
+    },
 }
 
 fn main() -> anyhow::Result<()> {
@@ -75,5 +88,6 @@ fn main() -> anyhow::Result<()> {
         Task::Lint => lint::run(&root),
         Task::Formal => formal::run(&root),
         Task::Depth { names } => depth::run(&root, &names),
+        Task::Fpga { synth, place, seed } => fpga::run(&root, synth, place, seed),
     }
 }

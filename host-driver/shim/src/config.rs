@@ -47,6 +47,20 @@ pub fn real_root() -> &'static [u8] {
     }
 }
 
+/// Whether the folder is there and somebody else made it, or may change what is in it: in `/tmp` anybody can make one after
+/// the cards have gone. Root's are as good as the user's own. The raw system call: `stat` is one of our own hooks.
+unsafe fn foreign(path: *const c_char) -> bool {
+    let mut st: libc::stat = core::mem::zeroed();
+    let r = libc::syscall(
+        libc::SYS_newfstatat,
+        libc::AT_FDCWD,
+        path,
+        &mut st as *mut libc::stat,
+        0 as c_int,
+    );
+    r == 0 && ((st.st_uid != libc::geteuid() && st.st_uid != 0) || st.st_mode & 0o022 != 0)
+}
+
 unsafe fn read_environment() -> bool {
     let r = libc::getenv(c"METAROCE_ROOT".as_ptr());
     let mut n = if r.is_null() { 0 } else { libc::strlen(r) };
@@ -61,6 +75,13 @@ unsafe fn read_environment() -> bool {
     }
     while n > 1 && *r.add(n - 1) as u8 == b'/' {
         n -= 1;
+    }
+    if foreign(r) {
+        say(b"metaroce: METAROCE_ROOT names a folder that others own or may write into; the simulated card is not shown (start again with metaroce up and metaroce env)\n");
+        STATE.store(OFF, Ordering::Release);
+        // libibverbs would load the folder's libraries.
+        libc::unsetenv(c"RDMAV_DRIVERS".as_ptr());
+        return false;
     }
     // Two threads in here at once write the same bytes.
     core::ptr::copy_nonoverlapping(r as *const u8, addr_of_mut!(ROOT) as *mut u8, n);

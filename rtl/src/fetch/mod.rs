@@ -283,7 +283,8 @@ impl<const LQ: usize, const LS: usize, const A: usize> Fetch<LQ, LS, A> {
             avail: Default::default(),
             pi_copy: Default::default(),
             stamp: Default::default(),
-            slots: Default::default(),
+            // nobody may use a unit before `avail` says that it is here
+            slots: SdpRam::collision_free(),
             ctx: Default::default(),
             cnt: Default::default(),
             done: Default::default(),

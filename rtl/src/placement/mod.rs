@@ -376,4 +376,4 @@ impl<
 /// `sim-100g`, with 64 PASIDs.
 pub type Placement100g = Placement<512, 64, 12, 10, 6, 9, 512>;
 /// `ecp5-1g`, with 16 PASIDs.
-pub type Placement1g = Placement<64, 8, 12, 5, 4, 5, 32>;
+pub type Placement1g = Placement<64, 8, 12, 5, 4, 4, 16>;

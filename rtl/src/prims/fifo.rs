@@ -11,7 +11,7 @@ use rust_hdl::prelude::*;
 /// * `level` counts the words held. `rst` empties it (synchronous).
 ///
 /// The storage is an [`SdpRam`]: the word that will be at the head in the next cycle is read ahead, and a word written into that very slot in the
-/// same cycle is forwarded, since the RAM gives old data.
+/// same cycle is forwarded: what the RAM gives then is not looked at.
 #[derive(LogicBlock)]
 pub struct Fifo<D: Synth, const A: usize> {
     pub clock: Signal<In, Clock>,
@@ -50,7 +50,7 @@ impl<D: Synth, const A: usize> Default for Fifo<D, A> {
             m_valid: Default::default(),
             m_ready: Default::default(),
             level: Default::default(),
-            ram: Default::default(),
+            ram: SdpRam::collision_free(),
             wp: Default::default(),
             rp: Default::default(),
             lvl: Default::default(),

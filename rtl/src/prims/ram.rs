@@ -11,6 +11,9 @@ use std::collections::HashMap;
 /// * Read: the address presented in cycle t gives `rdata` in cycle t+1 (one registered output, no enable).
 /// * Write and read of one address in the same cycle: `rdata` is the *old* word.
 /// * Power-up: all zero. Initiation interval 1 on both ports.
+///
+/// Block RAM that has no old data to give for such a read costs three cells a bit around it. [`SdpRam::collision_free`] is for who never uses that word: it is
+/// the same block, but synthesis may give any.
 #[derive(LogicBlock, Default)]
 pub struct SdpRam<D: Synth, const A: usize> {
     pub clock: Signal<In, Clock>,
@@ -20,6 +23,17 @@ pub struct SdpRam<D: Synth, const A: usize> {
     pub raddr: Signal<In, Bits<A>>,
     pub rdata: Signal<Out, D>,
     _mem: Box<HashMap<usize, D>>,
+    _collision_free: bool,
+}
+
+impl<D: Synth, const A: usize> SdpRam<D, A> {
+    /// For a user that does not look at `rdata` after a write and a read of one address in the same cycle.
+    pub fn collision_free() -> Self {
+        Self {
+            _collision_free: true,
+            ..Default::default()
+        }
+    }
 }
 
 impl<D: Synth, const A: usize> Logic for SdpRam<D, A> {
@@ -35,8 +49,13 @@ impl<D: Synth, const A: usize> Logic for SdpRam<D, A> {
         self.rdata.connect();
     }
     fn hdl(&self) -> Verilog {
+        let any = if self._collision_free {
+            "(* no_rw_check *)\n"
+        } else {
+            ""
+        };
         Verilog::Custom(format!(
-            "{}always @(posedge clock) begin
+            "{any}{}always @(posedge clock) begin
    rdata <= mem[raddr];
    if (we) mem[waddr] <= wdata;
 end

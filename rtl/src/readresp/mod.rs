@@ -193,11 +193,13 @@ pub struct ReadResp<const LOG_QP: usize, const LOG_MR: usize, const LOG_JOBS: us
 
 crate::block_default! { ReadResp<LOG_QP, LOG_MR, LOG_JOBS> {
     clock, rst, rj_valid, rj_data, rj_ready, done_valid, done_data, done_ready, ctl_valid, ctl_data, ctl_ready, cfg_raddr, cfg_rdata, mrc_raddr,
-    mrc_rdata, busy_raddr, busy_rdata, lvl_raddr, lvl_rdata, tx_valid, tx_data, tx_ready, err_valid, err_data, err_ready, idle, at_valid, at_data, at_ready, ad_valid, ad_data, ad_ready, jobs, results, ring, ring_l,
+    mrc_rdata, busy_raddr, busy_rdata, lvl_raddr, lvl_rdata, tx_valid, tx_data, tx_ready, err_valid, err_data, err_ready, idle, at_valid, at_data, at_ready, ad_valid, ad_data, ad_ready, results, ring, ring_l,
     left, rr, errs, state, qp, j, n, rest, last, live, drop_err, popped, tx, tx_v, d_busy, d, flt_v, flt_qp, cfg, st, mtu, mtu_b,
     mr, rg, rw, rwe, rb, rl, level, full, r, jr, jw, jwe, slot, jaddr, key, zero, taken_n, cut, t, addr, c, e, dd, d_addr, lt, pass, gate, at_on, at_qp, at_void, at_r, at_v, orig, f_left, f_at, f_go, atomic, aj, ad, rs, rs_w, rs_at, rs_addr, rs_we,
     clear, newest, respond, more, live_n, at_mr, tag, full16, n_res;
     assert LOG_JOBS == LOG_QP + 4 && LOG_QP <= 12 && LOG_MR <= 16;
+    // looked at in Job only, behind Ring, which writes none
+    jobs: SdpRam::collision_free(),
     k_one: Constant::new(1.into()),
     k_log: Constant::new((LOG_QP as u64).into()),
 } }

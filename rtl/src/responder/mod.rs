@@ -224,11 +224,13 @@ crate::block_default! { Responder<LOG_QP, LOG_MR, LOG_RQ, LOG_KEEP> {
     clock, rst, rx_valid, rx_data, rx_ready, ctl_valid, ctl_data, ctl_ready, ctl_psn, notify_valid, notify_data, notify_ready, cfg_raddr,
     cfg_rdata, av_raddr, av_rdata, mrc_raddr, mrc_rdata, slot_raddr, slot_rdata, idx_raddr, pi_rdata, avail_rdata, lvl_raddr, lvl_rdata,
     pl_valid, pl_data, pl_ready, ack_valid, ack_data, ack_ready, rj_valid, rj_data, rj_ready, rqfree_valid, rqfree_data, rqfree_ready,
-    err_valid, err_data, err_ready, inv_valid, inv_data, inv_done, inv_ok, calm, ev_drop_qp, ev_duplicate, ev_sequence, ev_cnp, ev_ecn, lim_valid, lim_qp, idle, ctx, srqs, keep, chk, acc, out, state, qp, p, held,
+    err_valid, err_data, err_ready, inv_valid, inv_data, inv_done, inv_ok, calm, ev_drop_qp, ev_duplicate, ev_sequence, ev_cnp, ev_ecn, lim_valid, lim_qp, idle, ctx, srqs, chk, acc, out, state, qp, p, held,
     turn, c, sg, so, ml, left, src, ix, nx, kept, more, low, ck, hold, todo, psn, syn, e_kind, e_sts, fl_on, fl_ctl, fl_qp, fl_end, pq, qpn, cfg, st, uc, ud, v4, sip, back, src0, op0, gh, v4r, fresh, cx, cw,
     cwd, o, v, slot, key, n, need_rq, cqe, fin, sy, j, ct, pk, qa, slot_a, srq, noq, holds, tk, gone, fire, stride, step, units, whole,
     last_sge, sge, ring, sq, sqw, sqd, ci, from, un, prev, word, lim, iw, im;
     assert LOG_QP <= 12 && LOG_MR <= 16 && LOG_QP + LOG_RQ <= 16 && LOG_RQ >= 2 && LOG_KEEP == LOG_QP + 2;
+    // not looked at by the packet that writes it (`kept` is false)
+    keep: SdpRam::collision_free(),
     k_job: Constant::new(PlJob::default()),
     // ::ffff:0:0, first wire byte lowest
     k_v4: Constant::new(Bits::<96>::from(0xFFFFu64) << 80),

@@ -467,4 +467,4 @@ pub struct Sequencer<
 
 /// `sim-100g` and `ecp5-1g` of `hdl-spec`.
 pub type Sim100g = Sequencer<512, 11, 13, 10, 8, 6, 12, 16>;
-pub type Ecp51g = Sequencer<64, 5, 6, 5, 5, 4, 7, 4>;
+pub type Ecp51g = Sequencer<64, 4, 6, 5, 5, 4, 7, 4>;

@@ -120,7 +120,7 @@ pub struct Translate<const LL: usize, const NL: usize> {
 /// For `sim-100g`.
 pub type Translate512 = Translate<9, 512>;
 /// For `ecp5-1g`.
-pub type Translate64 = Translate<5, 32>;
+pub type Translate64 = Translate<4, 16>;
 
 impl<const LL: usize, const NL: usize> Translate<LL, NL> {
     /// `base`: first of eight host read tags (a multiple of 8).
