@@ -359,6 +359,14 @@ impl Opcode {
         };
         Opcode(service.bits() | op5)
     }
+    /// Opcode of an RC SEND with invalidate: what ends the message says it.
+    pub const fn send_inv(place: Place) -> Opcode {
+        match place {
+            Place::Last => Opcode::RC_SEND_LAST_INV,
+            Place::Only => Opcode::RC_SEND_ONLY_INV,
+            _ => Self::send(Service::Rc, place, false),
+        }
+    }
     /// Opcode of an RC or UC WRITE.
     pub const fn write(service: Service, place: Place, imm: bool) -> Opcode {
         Opcode(Self::send(service, place, imm).0 + 6)

@@ -3,7 +3,7 @@
 
 mod common;
 
-use common::sim::{Faults, Sim, BASE, RKEY};
+use common::sim::{region, Faults, Sim, BASE, RKEY, WINDOW};
 use common::Rng;
 use metaroce_protocol::model::*;
 use metaroce_protocol::*;
@@ -16,7 +16,7 @@ fn bytes(rng: &mut Rng, n: usize) -> Vec<u8> {
 #[derive(Default)]
 struct Expect {
     sends: Vec<u64>,
-    receives: Vec<(u64, u64, Option<[u8; 4]>)>,
+    receives: Vec<(u64, u64, Option<[u8; 4]>, Option<u32>)>,
     writes: Vec<(usize, Vec<u8>)>,
     /// (ordinal of the send work request, offset in the peer's memory, length)
     reads: Vec<(usize, usize, usize)>,
@@ -35,6 +35,7 @@ fn post_random(sim: &mut Sim, from: usize, ops: usize, late_receives: bool) -> E
     let mtu = sim.hosts[from].qp.config().mtu.bytes() as usize;
     let mut fresh = HALF;
     let mut ordinal = 0;
+    let mut bound = None;
     for n in 0..ops {
         let edge = [0, 1, 3, 4, 5, mtu - 1, mtu, mtu + 1, 2 * mtu, 3 * mtu + 7];
         let len = match sim.rng.below(3) {
@@ -44,7 +45,17 @@ fn post_random(sim: &mut Sim, from: usize, ops: usize, late_receives: bool) -> E
         };
         let data = bytes(&mut sim.rng, len);
         let imm = (sim.rng.next() as u32).to_be_bytes();
-        let kind = sim.rng.below(5);
+        // 5: SEND with invalidate; 6, 7: local operations.
+        let mut kind = sim.rng.below(8);
+        if kind == 7 && bound.is_none() {
+            kind = 6;
+        }
+        let key = WINDOW + n as u32;
+        if kind == 5 {
+            let peer = &mut sim.hosts[1 - from];
+            let qpn = peer.qp.config().qpn;
+            assert!(peer.mrs.bind(qpn, RKEY, region(key + 0x80, 0, 64)));
+        }
         let va = BASE + fresh as u64;
         let op = match kind {
             0 => SendOp::Send,
@@ -54,6 +65,17 @@ fn post_random(sim: &mut Sim, from: usize, ops: usize, late_receives: bool) -> E
                 va,
                 rkey: RKEY,
                 imm,
+            },
+            5 => SendOp::SendInv { rkey: key + 0x80 },
+            6 => {
+                bound = Some(key);
+                SendOp::Bind {
+                    lkey: RKEY,
+                    window: region(key, 0, 64),
+                }
+            }
+            7 => SendOp::LocalInv {
+                rkey: bound.take().expect("bound"),
             },
             _ => {
                 let at = sim.rng.below((SOURCE - len) as u64) as usize;
@@ -68,13 +90,14 @@ fn post_random(sim: &mut Sim, from: usize, ops: usize, late_receives: bool) -> E
             e.writes.push((fresh, data.clone()));
             fresh += len;
         }
-        if matches!(kind, 0 | 1 | 3) {
+        if matches!(kind, 0 | 1 | 3 | 5) {
             if kind != 3 {
                 e.arrivals.push((ordinal, data.clone()));
             }
             let id = 5000 + ordinal as u64;
-            let with_imm = (kind != 0).then_some(imm);
-            e.receives.push((id, len as u64, with_imm));
+            let with_imm = matches!(kind, 1 | 3).then_some(imm);
+            let inv = (kind == 5).then_some(key + 0x80);
+            e.receives.push((id, len as u64, with_imm, inv));
             ordinal += 1;
             if !late_receives {
                 sim.hosts[1 - from].post_recv(RecvWr {
@@ -109,10 +132,11 @@ fn verify(sim: &Sim, from: usize, e: &Expect) {
                 status,
                 byte_len,
                 imm,
+                inv,
                 ..
             } => {
                 assert_eq!(status, Status::Success);
-                Some((wr_id, byte_len, imm))
+                Some((wr_id, byte_len, imm, inv))
             }
             _ => None,
         })
@@ -262,7 +286,7 @@ fn receiver_not_ready() {
         loop {
             let more = sim.step();
             if next < e.receives.len() && (!more || sim.rng.below(200) == 0) {
-                let (wr_id, len, _) = e.receives[next];
+                let (wr_id, len, ..) = e.receives[next];
                 sim.hosts[1].post_recv(RecvWr { wr_id, len });
                 next += 1;
             } else if !more {

@@ -1,10 +1,10 @@
 //! Model against model, one fault at a time: every operation of 1 to 8 packets, at every frame of both
 //! directions each kind of fault, alone and with another message behind it. Every byte is right, every
-//! completion comes once, every atomic is executed once.
+//! completion comes once, every atomic is executed once, every window is invalidated once.
 
 mod common;
 
-use common::sim::{Fate, Sim, BASE, RKEY};
+use common::sim::{region, Fate, Sim, BASE, RKEY, WINDOW};
 use common::Rng;
 use metaroce_protocol::model::unreliable::*;
 use metaroce_protocol::model::*;
@@ -23,9 +23,11 @@ const FATES: [Fate; 7] = [
     Fate::Hurt(0),
 ];
 
-const OPS: usize = 7;
+const OPS: usize = 8;
+const ATOMICS: [usize; 2] = [5, 6];
+const SEND_INV: usize = 7;
 
-fn op(kind: usize, at: u64) -> SendOp {
+fn op(kind: usize, at: u64, window: u32) -> SendOp {
     let (va, rkey, imm) = (BASE + at, RKEY, [1, 2, 3, 4]);
     match kind {
         0 => SendOp::Send,
@@ -34,6 +36,7 @@ fn op(kind: usize, at: u64) -> SendOp {
         3 => SendOp::WriteImm { va, rkey, imm },
         4 => SendOp::Read { va, rkey },
         5 => SendOp::FetchAdd { va, rkey, add: 3 },
+        SEND_INV => SendOp::SendInv { rkey: window },
         _ => SendOp::CmpSwap {
             va,
             rkey,
@@ -71,7 +74,7 @@ fn case(
     });
     let mut rng = Rng::new(packets * 8 + kind as u64);
     s.hosts[1].memory.fill(0x77);
-    let atomic = kind >= 5;
+    let atomic = ATOMICS.contains(&kind);
     let mut want = s.hosts[1].memory.clone();
     let mut local = vec![];
     for m in 0..messages {
@@ -90,14 +93,22 @@ fn case(
             }
             _ => {}
         }
-        if matches!(kind, 0 | 1 | 3) {
+        let window = WINDOW + m as u32;
+        if kind == SEND_INV {
+            // Bound again under the same key as soon as it is free, which late copies must not notice.
+            let h = &mut s.hosts[1];
+            h.rebind = true;
+            assert!(h.mrs.bind(0x12, RKEY, region(window, 64 * m, 64)));
+        }
+        if matches!(kind, 0 | 1 | 3 | SEND_INV) {
             s.hosts[1].post_recv(RecvWr {
                 wr_id: m,
                 len: 4096,
             });
         }
-        let wr = SendWr::new(m, op(kind, at), len as u64);
-        s.hosts[0].post(wr, if kind < 4 { data.clone() } else { vec![0; len] });
+        let wr = SendWr::new(m, op(kind, at, window), len as u64);
+        let answered = wr.op.is_answered();
+        s.hosts[0].post(wr, if answered { vec![0; len] } else { data.clone() });
         local.push(data);
     }
     s.run();
@@ -125,6 +136,15 @@ fn case(
             .map(|m| (m, Status::Success, sizes[m as usize]))
             .collect();
         assert_eq!(r, want, "{what}");
+        if kind == SEND_INV {
+            let ended = |a: &Action| match *a {
+                Action::Invalidate { rkey } => Some(rkey),
+                _ => None,
+            };
+            let ended: Vec<_> = s.hosts[1].log.iter().filter_map(ended).collect();
+            let keys: Vec<_> = (0..messages as u32).map(|m| WINDOW + m).collect();
+            assert_eq!(ended, keys, "{what}");
+        }
         for (m, d) in local.iter().enumerate().filter(|_| kind != 3) {
             assert!(s.hosts[1].receive[m][..d.len()] == d[..], "{what}");
         }
@@ -137,7 +157,7 @@ fn case(
 fn one_fault_at_every_frame() {
     let mut cases = 0;
     for kind in 0..OPS {
-        for packets in 1..=if kind < 5 { 8 } else { 1 } {
+        for packets in 1..=if ATOMICS.contains(&kind) { 1 } else { 8 } {
             for messages in 1..=2 {
                 let frames = case(kind, packets, messages, None, Fate::Pass);
                 for (side, n) in frames.into_iter().enumerate() {
@@ -156,7 +176,7 @@ fn one_fault_at_every_frame() {
         }
     }
     println!("{cases} cases");
-    assert!(cases > 3000, "{cases}");
+    assert!(cases > 4000, "{cases}");
 }
 
 /// UC: what is dropped, repeated or out of order takes its message and nothing else.

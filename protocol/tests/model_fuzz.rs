@@ -3,7 +3,7 @@
 
 mod common;
 
-use common::sim::{frame, side, BASE, RKEY};
+use common::sim::{frame, region, side, BASE, RKEY, WINDOW};
 use common::Rng;
 use metaroce_protocol::ext::*;
 use metaroce_protocol::model::*;
@@ -44,7 +44,7 @@ fn random_packet(rng: &mut Rng, dest: u32) -> (PacketRepr, usize) {
         }),
         atomic_ack: has(ExtSet::ATOMIC_ACK).then_some(1),
         imm: has(ExtSet::IMM).then_some([1, 2, 3, 4]),
-        ieth: has(ExtSet::IETH).then_some(1),
+        ieth: has(ExtSet::IETH).then_some(WINDOW + u32::from(rng.below(10) == 0)),
     };
     let len = match info.payload {
         PayloadRule::None => 0,
@@ -63,14 +63,9 @@ fn any_packets_against_model_and_checker() {
         .unwrap_or(0xf00d);
     println!("seed {seed}");
     let mut rng = Rng::new(seed);
-    let mrs = MrTable(vec![MemoryRegion {
-        rkey: RKEY,
-        base: BASE,
-        len: 4096,
-        remote_write: true,
-        remote_read: true,
-        remote_atomic: true,
-    }]);
+    let mut windows = Windows::new(MrTable(vec![region(RKEY, 0, 4096)]));
+    assert!(windows.bind(0x11, RKEY, region(WINDOW, 0, 64)));
+    let mrs = windows.seen_by(0x11);
     for round in 0..3000 {
         let mut cfg = QpConfig::new(0x11, 0x12);
         cfg.mtu = Mtu::M256;
@@ -87,9 +82,15 @@ fn any_packets_against_model_and_checker() {
             now += 1 << rng.below(40);
             match rng.below(6) {
                 0 => {
-                    let op = match rng.below(3) {
+                    let op = match rng.below(6) {
                         0 => SendOp::Send,
                         1 => SendOp::Write { va: 0, rkey: 1 },
+                        2 => SendOp::SendInv { rkey: 1 },
+                        3 => SendOp::LocalInv { rkey: 1 },
+                        4 => SendOp::Bind {
+                            lkey: RKEY,
+                            window: region(WINDOW, 0, 1),
+                        },
                         _ => SendOp::Read { va: 0, rkey: 1 },
                     };
                     let len = [0, 1, 300, 600, 1 << 31, u64::MAX][rng.below(6) as usize];
@@ -98,6 +99,7 @@ fn any_packets_against_model_and_checker() {
                 }
                 1 => qp.post_recv(RecvWr { wr_id: 0, len: 500 }, &mut out),
                 2 => qp.on_timer(now, &mut out),
+                4 if rng.below(2) == 0 => qp.local_done(rng.below(8) != 0, &mut out),
                 3 => {
                     for _ in 0..rng.below(8) {
                         let _ = qp.poll_transmit(now);

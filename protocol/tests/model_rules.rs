@@ -186,8 +186,8 @@ fn bounds_do_not_wrap() {
 fn rights_are_checked_separately() {
     for (w, r) in [(true, false), (false, true)] {
         let mut s = sim(cfg());
-        s.hosts[1].mrs.0[0].remote_write = w;
-        s.hosts[1].mrs.0[0].remote_read = r;
+        s.hosts[1].mrs.regions.0[0].remote_write = w;
+        s.hosts[1].mrs.regions.0[0].remote_read = r;
         forge(&mut s, Opcode::RC_WRITE_ONLY, 0, reth(BASE, 4), 4);
         assert_eq!(only_answer(&mut s).1 == ACCESS, !w);
         let mut s2 = sim(cfg());
@@ -361,7 +361,7 @@ fn duplicate_read_is_replayed_only_if_it_was_one() {
     assert_eq!(all(&mut s), []);
     assert_eq!(s.hosts[1].dropped(DropReason::DuplicateUnmatched), 4);
     // Bounds are checked again: the region may be gone.
-    s.hosts[1].mrs.0.clear();
+    s.hosts[1].mrs.regions.0.clear();
     forge(&mut s, Opcode::RC_READ_REQUEST, 0, reth(BASE, 1000), 0);
     assert_eq!(all(&mut s), []);
     assert_eq!(s.hosts[1].qp.state(), QpState::Rts);
@@ -616,7 +616,8 @@ fn drain_ends_what_has_begun() {
     post(&mut s, write(2, 0, 4));
     s.run();
     assert_eq!(s.hosts[0].sent().len(), 1);
-    s.hosts[0].qp.requester.resume();
+    let h = &mut s.hosts[0];
+    h.qp.requester.resume(&mut h.log);
     s.run();
     assert_eq!(s.hosts[0].sent().len(), 3);
     let drained = s.hosts[0].log.iter().filter(|a| **a == Action::Drained);

@@ -7,11 +7,14 @@
 
 use crate::{
     fabric::{Fate, Frame},
-    pair::Pair,
+    pair::{
+        window::{self, Window},
+        Pair,
+    },
     rng::Rng,
-    script::{Conn, UdDest, Wr},
+    script::{Conn, Cqe, UdDest, Wr},
     sim::SimConfig,
-    watch::Watch,
+    watch::{received, Watch},
 };
 use metaroce_hdl_spec::{table::qp_type, wqe::op};
 use metaroce_protocol::model::Target;
@@ -25,13 +28,14 @@ pub struct Kind {
 }
 
 /// What there is.
-pub const KINDS: [Kind; 13] = {
+pub const KINDS: [Kind; 14] = {
     const fn k(qp_type: u8, op: u8) -> Kind {
         Kind { qp_type, op }
     }
     [
         k(qp_type::RC, op::SEND),
         k(qp_type::RC, op::SEND_IMM),
+        k(qp_type::RC, op::SEND_INV),
         k(qp_type::RC, op::WRITE),
         k(qp_type::RC, op::WRITE_IMM),
         k(qp_type::RC, op::READ),
@@ -79,7 +83,8 @@ pub const ACTS: [Act; 7] = [
 pub struct Case {
     pub kind: Kind,
     pub packets: u32,
-    /// A short message of the same kind is posted right behind.
+    /// A short message of the same kind is posted right behind. Before a SEND with invalidate always goes a WRITE
+    /// through its window.
     pub followed: bool,
     /// The frame that is hit: requests (0) or answers (1), and its number in that direction; None: none.
     pub hit: Option<(usize, usize)>,
@@ -96,6 +101,7 @@ const SOURCE2: u64 = 0x1000;
 const TARGET: u64 = 0x2000;
 const TARGET2: u64 = 0x3000;
 const WORD: u64 = 0x4000;
+const THROUGH: u64 = 0x4800;
 const SLOTS: u64 = 0x5000;
 const SLOT: u64 = 0x1000;
 const RECVS: u64 = 16;
@@ -154,6 +160,8 @@ pub struct Bench {
     /// Receives posted and completed, per end and QP.
     posted: [[u64; 3]; 2],
     taken: [[u64; 3]; 2],
+    /// Of each end, for the message under test and the follower; bound during a case only.
+    windows: [[Window; 2]; 2],
     cases: u64,
 }
 
@@ -187,6 +195,10 @@ impl Bench {
         p.sim.fabric.fate = Some(Box::new(move |port, f| {
             a.lock().expect("script").fate(port, f)
         }));
+        let windows = [0, 1].map(|e| {
+            let lkey = window::region(&mut p, e);
+            [0; 2].map(|_| Window::new(&mut p, e, lkey))
+        });
         let mut rng = Rng::new(seed);
         let want = [0, 1].map(|e| {
             let b = rng.bytes(BUF as usize);
@@ -201,6 +213,7 @@ impl Bench {
             want,
             posted: Default::default(),
             taken: Default::default(),
+            windows,
             cases: 0,
         }
     }
@@ -269,6 +282,7 @@ impl Bench {
         let mut wr = match c.kind.op {
             op::READ => self.p.rdma(e, op::READ, dst, src, len),
             op::WRITE | op::WRITE_IMM => self.p.rdma(e, c.kind.op, src, dst, len),
+            op::SEND_INV => self.windows[1 - e][m].ended_by(self.p.send(e, src, len, None)),
             o => self.p.send(e, src, len, (o == op::SEND_IMM).then_some(imm)),
         };
         if c.kind.op == op::WRITE_IMM {
@@ -288,6 +302,69 @@ impl Bench {
         (wr, data)
     }
 
+    /// A WRITE through the window that the message under test will end.
+    fn through(&mut self, e: usize) -> (Wr, Vec<u8>) {
+        let len = 1 + self.rng.below(MTU as u64);
+        let data = self.rng.bytes(len as usize);
+        let (src, dst) = (THROUGH, THROUGH + self.rng.below(64));
+        self.fill(e, src, &data);
+        let wr = Wr {
+            rkey: self.windows[1 - e][0].key,
+            ..self.p.rdma(e, op::WRITE, src, dst, len as u32)
+        };
+        (wr, data)
+    }
+
+    /// A local operation of end `e` on its RC QP, with nothing else under way there.
+    fn local(&mut self, e: usize, wr: &Wr) -> Result<(), String> {
+        self.w.post(e, 0, wr);
+        let index = self.p.post(e, 0, wr);
+        let k = self.p.wait(e, 100_000);
+        match (k.status, k.index, k.opcode) == (0, index, wr.op) {
+            true => Ok(()),
+            false => Err(format!("{k:?} of {wr:?}")),
+        }
+    }
+
+    /// The card at end `e` has completed what it has: where a window has ended, the WRITE through it is in memory. Then the
+    /// host puts other bytes there and binds the window again at once under the same key, which neither what is
+    /// sent again nor what is still on its way must notice.
+    fn ended(
+        &mut self,
+        e: usize,
+        written: &(u64, Vec<u8>),
+        done: &mut Vec<Cqe>,
+        bound: &mut Vec<(u16, bool)>,
+    ) -> Result<(), String> {
+        while let Some(k) = self.p.poll(e) {
+            if !k.is_recv {
+                let open = bound.iter_mut().find(|b| !b.1);
+                match open {
+                    Some(b) if (k.index, k.opcode, k.status) == (b.0, op::BIND_MW, 0) => b.1 = true,
+                    _ => return Err(format!("window of end {e}: {k:?}")),
+                }
+                continue;
+            }
+            done.push(k);
+            let Some(key) = k.inv else { continue };
+            let m = self.windows[e].iter().position(|w| w.key == key);
+            let m = m.ok_or_else(|| format!("no window has that key: {k:?}"))?;
+            if m == 0 {
+                let (at, data) = written;
+                if self.p.read(e, *at, data.len()) != *data {
+                    return Err("the window has ended before the WRITE through it".into());
+                }
+                self.apply(0)?;
+                let other = self.rng.bytes(data.len());
+                self.fill(e, *at, &other);
+            }
+            let wr = self.windows[e][m].bind();
+            self.w.post(e, 0, &wr);
+            bound.push((self.p.post(e, 0, &wr), false));
+        }
+        Ok(())
+    }
+
     /// Runs a case to silence and checks everything. Returns the frames seen: requests, answers.
     pub fn run(&mut self, c: &Case) -> [usize; 2] {
         match self.try_run(c) {
@@ -304,6 +381,13 @@ impl Bench {
         self.cases += 1;
         let e = (self.cases & 1) as usize;
         let q = Self::q(c.kind);
+        let inv = c.kind.op == op::SEND_INV;
+        let windows = if inv { 1 + c.followed as usize } else { 0 };
+        for m in 0..windows {
+            self.windows[1 - e][m].turn();
+            let wr = self.windows[1 - e][m].bind();
+            self.local(1 - e, &wr)?;
+        }
         *self.armed.lock().expect("script") = Armed {
             from: e,
             hit: c.hit,
@@ -321,14 +405,27 @@ impl Bench {
             self.posted[1 - e][q] += 1;
         }
         let mut messages = vec![];
+        let mut wrs = vec![];
+        let mut written = (0, vec![]);
+        if inv {
+            let (wr, data) = self.through(e);
+            written = (wr.remote_va - self.p.ends[1 - e].buf, data.clone());
+            wrs.push((wr, data));
+        }
         for m in 0..1 + c.followed as usize {
-            let (wr, data) = self.message(c, e, m);
+            wrs.push(self.message(c, e, m));
+        }
+        for (wr, data) in wrs {
             self.w.post(e, q, &wr);
             let index = self.p.post(e, q, &wr);
             messages.push((index, wr, data));
         }
         let t0 = self.p.sim.nodes[0].cycles;
+        let (mut early, mut bound) = (vec![], vec![]);
         while self.p.sim.step_or_skip() {
+            if inv {
+                self.ended(1 - e, &written, &mut early, &mut bound)?;
+            }
             if self.p.sim.nodes[0].cycles - t0 > 400_000 {
                 return Err("no silence".into());
             }
@@ -347,9 +444,11 @@ impl Bench {
         }
         let mut done = vec![];
         while let Some(k) = self.p.poll(1 - e) {
+            early.push(k);
+        }
+        for k in early {
             let model = self.w.received(1 - e, q);
-            let card = (k.length as u64, k.imm.map(u32::to_le_bytes));
-            if !k.is_recv || k.status != 0 || model != Some(card) {
+            if !k.is_recv || k.status != 0 || model != Some(received(&k)) {
                 return Err(format!("{k:?}, the model {model:?}"));
             }
             done.push((self.taken[1 - e][q], k));
@@ -361,12 +460,19 @@ impl Bench {
         if let Some(r) = self.w.received(1 - e, q) {
             return Err(format!("the model received {r:?}, the card nothing"));
         }
+        if bound.len() != windows || bound.iter().any(|b| !b.1) {
+            return Err(format!("windows bound again: {bound:?}"));
+        }
         if self.w.pending(e, q) != 0 {
             return Err("the model has not completed all".into());
         }
         self.memory(c, e, q)?;
         // Payload and number of messages.
-        let recv = matches!(c.kind.op, op::SEND | op::SEND_IMM | op::WRITE_IMM);
+        let recv = matches!(
+            c.kind.op,
+            op::SEND | op::SEND_IMM | op::SEND_INV | op::WRITE_IMM
+        );
+        messages.retain(|(_, wr, _)| wr.op == c.kind.op);
         let rc = c.kind.qp_type == qp_type::RC;
         let head = if ud { 40 } else { 0 };
         let mut of = vec![];
@@ -406,12 +512,17 @@ impl Bench {
                 return Err(format!("messages received: {of:?}"));
             }
         }
+        // Nothing but this ends what was bound again.
+        for m in 0..windows {
+            let wr = self.windows[1 - e][m].end();
+            self.local(1 - e, &wr)?;
+        }
         self.w.compare(&mut self.p)?;
         Ok(self.armed.lock().expect("script").seen)
     }
 
-    /// Applies what the model placed to what memory must be, and compares all of it.
-    fn memory(&mut self, c: &Case, e: usize, q: usize) -> Result<(), String> {
+    /// Applies what the model placed to what memory must be.
+    fn apply(&mut self, q: usize) -> Result<(), String> {
         for end in 0..2 {
             for (target, bytes) in self.w.placed(end, q) {
                 let at = match target {
@@ -420,12 +531,18 @@ impl Bench {
                     // By which of the two READs is in the offsets of their buffers: see `message`.
                     Target::Local { wqe, offset } => {
                         let slot = wqe & ((1 << self.p.ends[end].qps[q].sq_log) - 1);
-                        self.local(end, q, slot)? + offset
+                        self.sge(end, q, slot)? + offset
                     }
                 };
                 self.want[end][at as usize..][..bytes.len()].copy_from_slice(&bytes);
             }
         }
+        Ok(())
+    }
+
+    /// Compares all of both memories with what they must be by the model.
+    fn memory(&mut self, c: &Case, e: usize, q: usize) -> Result<(), String> {
+        self.apply(q)?;
         for end in 0..2 {
             let mut got = self.p.read(end, 0, BUF as usize);
             if q == 2 && end == 1 - e {
@@ -448,7 +565,7 @@ impl Bench {
     }
 
     /// Offset of the local buffer of the WQE in ring slot `slot` (one unit per WQE here).
-    fn local(&mut self, e: usize, q: usize, slot: u64) -> Result<u64, String> {
+    fn sge(&mut self, e: usize, q: usize, slot: u64) -> Result<u64, String> {
         use metaroce_hdl_spec::wqe::{sq, UNIT};
         let end = &self.p.ends[e];
         let (pasid, at, buf) = (end.host.pasid, end.qps[q].sq + slot * UNIT as u64, end.buf);

@@ -1,5 +1,7 @@
 //! Two scripted hosts with connected QPs: the set-up of most benches and whole-card tests.
 
+pub mod window;
+
 use crate::{
     script::{mask, Conn, Cqe, Host, Qp, Ring, Wr},
     sim::{Sim, SimConfig},

@@ -1,5 +1,6 @@
 //! Long random run: every operation of RC, UC and UD QPs in both directions at once, random sizes and addresses, random
-//! faults on the wire, with the reference models beside the cards ([`Watch`]).
+//! faults on the wire, with the reference models beside the cards ([`Watch`]). RC QPs bind windows, reach memory through
+//! those of their peer, and end them from both sides.
 //!
 //! A round is a number of messages per QP and direction, all in flight together, up to silence. Then all completions
 //! have come once and in order, all memory is as it must be, each atomic was executed once, and all counters are equal
@@ -9,11 +10,14 @@ use crate::{
     fabric::{FabricConfig, Faults},
     hostport::HostPortConfig,
     node::MmioWrite,
-    pair::Pair,
+    pair::{
+        window::{self, Window},
+        Pair,
+    },
     rng::Rng,
     script::{Conn, Cqe, UdDest, Wr},
     sim::SimConfig,
-    watch::Watch,
+    watch::{received, Watch},
 };
 use metaroce_hdl_spec::{
     regs::{self, Ctr},
@@ -46,6 +50,8 @@ const RECVS: u64 = 16;
 const FREE: u64 = 0x4_8000;
 const BUF: u64 = 10 << 18;
 const MAX: u64 = 8192;
+/// Windows per RC QP and end.
+const WINDOWS: usize = 3;
 
 /// What a leg of the run is like.
 #[derive(Debug, Clone, Copy)]
@@ -86,6 +92,20 @@ struct Sent {
     word: Option<(u64, u64)>,
 }
 
+/// What a round may do with a window: what is posted at one end does not know when the other end's work is done, so a
+/// window that is being bound is used in the next round.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Use {
+    Free,
+    /// Its bind is posted in this round.
+    Binding,
+    Bound,
+    /// Messages of this round go through it; a READ among them.
+    Busy(bool),
+    /// Its end is posted in this round.
+    Ending,
+}
+
 pub struct Soak {
     p: Pair,
     w: Watch,
@@ -99,6 +119,9 @@ pub struct Soak {
     taken: [[u64; 2]; 2],
     done: [u64; 2],
     cycles: u64,
+    invalidated: u64,
+    /// Of each end and RC QP.
+    windows: [[[(Window, Use); WINDOWS]; RC]; 2],
 }
 
 impl Soak {
@@ -139,6 +162,10 @@ impl Soak {
             let k = p.add(&conn(t), 8, 6);
             w.add(&p, k, &conn(t));
         }
+        let windows = [0, 1].map(|e| {
+            let lkey = window::region(&mut p, e);
+            [0; RC].map(|_| [0; WINDOWS].map(|_| (Window::new(&mut p, e, lkey), Use::Free)))
+        });
         let mut rng = Rng::new(leg.seed);
         let want = [0, 1].map(|e| {
             let b = rng.bytes(BUF as usize);
@@ -157,6 +184,8 @@ impl Soak {
             taken: Default::default(),
             done: [0; 2],
             cycles: 0,
+            invalidated: 0,
+            windows,
         };
         s.warm();
         s
@@ -215,6 +244,9 @@ impl Soak {
                 op::READ,
                 op::CMP_SWAP,
                 op::FETCH_ADD,
+                op::SEND_INV,
+                op::BIND_MW,
+                op::LOCAL_INV,
             ],
         };
         let o = ops[self.rng.below(ops.len() as u64) as usize];
@@ -248,10 +280,12 @@ impl Soak {
                 compare,
                 ..self.p.rdma(e, o, result, at, 8)
             }
+        } else if let Some(wr) = self.of_window(e, q, o) {
+            wr
         } else {
             self.plain(e, q, o)
         };
-        wr.fence = q < RC && self.rng.below(6) == 0;
+        wr.fence |= q < RC && self.rng.below(6) == 0;
         wr.signaled = true;
         self.w.post(e, q, &wr);
         let end = &mut self.p.ends[e];
@@ -260,9 +294,61 @@ impl Soak {
         self.sends[e][q].push_back(Sent { index, op, word });
     }
 
+    /// A window of end `e`, QP `q` that is in a state of `which`.
+    fn find(&self, e: usize, q: usize, which: fn(Use) -> bool) -> Option<usize> {
+        let all = self.windows[e].get(q)?;
+        all.iter().position(|w| which(w.1))
+    }
+
+    /// BIND_MW, LOCAL_INV and SEND with invalidate, if there is a window for it.
+    fn of_window(&mut self, e: usize, q: usize, o: u8) -> Option<Wr> {
+        let peer = o == op::SEND_INV;
+        let of = if peer { 1 - e } else { e };
+        let n = match o {
+            op::BIND_MW => self.find(of, q, |u| u == Use::Free),
+            op::LOCAL_INV => self.find(of, q, |u| u == Use::Bound),
+            op::SEND_INV => self.find(of, q, |u| matches!(u, Use::Bound | Use::Busy(_))),
+            _ => None,
+        }?;
+        let (mut w, was) = self.windows[of][q][n];
+        let (wr, now) = match o {
+            op::BIND_MW => {
+                if self.rng.below(2) == 0 {
+                    w.turn();
+                }
+                (w.bind(), Use::Binding)
+            }
+            op::LOCAL_INV => (w.end(), Use::Ending),
+            _ => {
+                let mut wr = w.ended_by(self.plain(e, q, op::SEND));
+                // Responses of a READ through it may be on their way.
+                wr.fence = was == Use::Busy(true);
+                (wr, Use::Ending)
+            }
+        };
+        self.windows[of][q][n] = (w, now);
+        Some(wr)
+    }
+
+    /// Key for a WRITE or READ of end `e` on QP `q`: the peer's own, or that of a window.
+    fn key(&mut self, e: usize, q: usize, o: u8) -> Option<u32> {
+        let n = self.find(1 - e, q, |u| matches!(u, Use::Bound | Use::Busy(_)))?;
+        if self.rng.below(2) == 0 {
+            return None;
+        }
+        let w = &mut self.windows[1 - e][q][n];
+        w.1 = Use::Busy(o == op::READ || w.1 == Use::Busy(true));
+        Some(w.0.key)
+    }
+
     /// A SEND, WRITE or READ; with the receive that an RC message needs.
     fn plain(&mut self, e: usize, q: usize, o: u8) -> Wr {
         let r = 1 - e;
+        // Without a window for it.
+        let o = match o {
+            op::SEND_INV | op::BIND_MW | op::LOCAL_INV => op::SEND,
+            o => o,
+        };
         let len = self.size(q);
         let (lo, ro) = (self.take(e, len as u64), self.take(r, len as u64));
         let imm = self.rng.next() as u32;
@@ -289,7 +375,9 @@ impl Soak {
         let mut wr = if send {
             self.p.send(e, lo, len, (o == op::SEND_IMM).then_some(imm))
         } else {
-            self.p.rdma(e, o, lo, ro, len)
+            let mut wr = self.p.rdma(e, o, lo, ro, len);
+            wr.rkey = self.key(e, q, o).unwrap_or(wr.rkey);
+            wr
         };
         wr.imm = imm;
         wr.solicited = o != op::READ && self.rng.below(4) == 0;
@@ -389,6 +477,13 @@ impl Soak {
                 }
             }
         }
+        for w in self.windows.iter_mut().flatten().flatten() {
+            w.1 = match w.1 {
+                Use::Binding | Use::Busy(_) => Use::Bound,
+                Use::Ending => Use::Free,
+                u => u,
+            };
+        }
         self.words(originals)?;
         self.memory()?;
         for e in 0..2 {
@@ -414,11 +509,11 @@ impl Soak {
             return Err(format!("card {e}, QP {q}: {c:?}"));
         }
         if c.is_recv {
-            let card = (c.length as u64, c.imm.map(u32::to_le_bytes));
             let model = self.w.received(e, q);
-            if model != Some(card) {
+            if model != Some(received(&c)) {
                 return Err(format!("card {e}, QP {q}: {c:?}, the model {model:?}"));
             }
+            self.invalidated += c.inv.is_some() as u64;
             if q >= UC {
                 self.taken[e][q - UC] += 1;
             }
@@ -492,6 +587,11 @@ impl Soak {
             }
         }
         Ok(())
+    }
+
+    /// Windows that a message of the peer has ended.
+    pub fn invalidated(&self) -> u64 {
+        self.invalidated
     }
 
     /// Cycles that the rounds took, without the silence that was skipped.

@@ -39,7 +39,6 @@ fn goals() -> Vec<(&'static str, &'static str, Vec<(String, &'static str)>)> {
         let rc = o.info().is_some_and(|i| i.service == Service::Rc);
         let why = match o.0 {
             0x12..=0x14 => "tested in `atomics`, which keeps no record",
-            0x16 | 0x17 => "tested in `windows`, which keeps no record",
             0x1c | 0x1d => "FLUSH, ATOMIC WRITE: not executed by this card",
             0x81 => "CNP: a card sends none here; it takes one in `foreign`",
             _ if !rc => "UC and UD are tested in `uc` and `ud`, which keep no record",

@@ -22,6 +22,12 @@ fn sends() {
     );
 }
 
+/// The window ends once, with its message: not before it, and what is bound again under the same key stays bound.
+#[test]
+fn invalidations() {
+    run(|_, o| o == op::SEND_INV, 7);
+}
+
 #[test]
 fn writes() {
     run(

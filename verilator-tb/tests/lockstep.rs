@@ -7,11 +7,14 @@ use common::cover;
 use metaroce_hdl_spec::{cmd, wqe::op};
 use metaroce_tb::{
     fabric::{FabricConfig, Faults},
-    pair::Pair,
+    pair::{
+        window::{self, Window},
+        Pair,
+    },
     rng::Rng,
     script::{Conn, Cqe},
     sim::SimConfig,
-    watch::Watch,
+    watch::{received, Watch},
 };
 use std::collections::VecDeque;
 
@@ -63,8 +66,13 @@ struct Bench {
     at: [u64; 2],
     /// Completions to come per end and QP: sends (index, opcode), receives (bytes, immediate).
     sends: [[VecDeque<(u16, u8, bool)>; QPS]; 2],
-    recvs: [[VecDeque<(u16, u32, Option<u32>)>; QPS]; 2],
+    recvs: [[VecDeque<Recv>; QPS]; 2],
+    /// Of each end and QP: bound at the beginning of a round, until a SEND ends it (false).
+    windows: [[(Window, bool); QPS]; 2],
 }
+
+/// A receive completion: index, bytes, immediate, invalidated key.
+type Recv = (u16, u32, Option<u32>, Option<u32>);
 
 impl Bench {
     fn new(conn: &Conn, faults: Faults, seed: u64) -> Bench {
@@ -82,6 +90,10 @@ impl Bench {
         };
         let mut p = Pair::new(&cfg, QPS, BUF, conn);
         let w = Watch::new(&mut p, conn).on_sent(cover::frame);
+        let windows = [0, 1].map(|e| {
+            let lkey = window::region(&mut p, e);
+            [0; QPS].map(|_| (Window::new(&mut p, e, lkey), false))
+        });
         let mut rng = Rng::new(seed);
         let want = [0, 1].map(|e| {
             let b = rng.bytes(BUF as usize);
@@ -97,6 +109,7 @@ impl Bench {
             at: [0; 2],
             sends: Default::default(),
             recvs: Default::default(),
+            windows,
         };
         b.warm();
         b
@@ -127,8 +140,25 @@ impl Bench {
 
     /// Plans one operation of end `e` on QP `q`; posts its receive. Returns the work request.
     fn plan(&mut self, e: usize, q: usize, last: bool) -> metaroce_tb::script::Wr {
-        let ops = [op::SEND, op::SEND_IMM, op::WRITE, op::WRITE_IMM, op::READ];
-        let o = ops[self.rng.below(5) as usize];
+        let ops = [
+            op::SEND,
+            op::SEND_IMM,
+            op::WRITE,
+            op::WRITE_IMM,
+            op::READ,
+            op::SEND_INV,
+        ];
+        let mut o = ops[self.rng.below(6) as usize];
+        let window = &mut self.windows[1 - e][q];
+        let mut rkey = self.p.ends[1 - e].key;
+        match o {
+            op::SEND_INV if !window.1 => o = op::SEND,
+            op::SEND_INV => window.1 = false,
+            // READs do not go through a window that may end before their responses are there.
+            op::WRITE | op::WRITE_IMM if window.1 => rkey = window.0.key,
+            _ => {}
+        }
+        let inv = (o == op::SEND_INV).then_some(window.0.key);
         let len = size(&mut self.rng, self.mtu);
         let (l, r) = (e, 1 - e);
         let local = pieces(&mut self.rng, &mut self.at[l], len);
@@ -136,7 +166,7 @@ impl Bench {
         let with_imm = o == op::SEND_IMM || o == op::WRITE_IMM;
         let mut remote = vec![];
         let mut rva = 0;
-        if o == op::SEND || o == op::SEND_IMM {
+        if matches!(o, op::SEND | op::SEND_IMM | op::SEND_INV) {
             remote = pieces(&mut self.rng, &mut self.at[r], len);
             let mut room = remote.clone();
             // Room to spare behind the message stays as it is.
@@ -148,7 +178,7 @@ impl Bench {
             let index = self.p.recv(r, q, &s);
             let total = room.iter().map(|x| x.1 as u64).sum();
             self.w.recv(r, q, total);
-            self.recvs[r][q].push_back((index, len, with_imm.then_some(imm)));
+            self.recvs[r][q].push_back((index, len, with_imm.then_some(imm), inv));
         } else {
             rva = self.at[r] + 1 + self.rng.below(5000);
             self.at[r] = rva + len as u64;
@@ -158,7 +188,7 @@ impl Bench {
             if o == op::WRITE_IMM {
                 let index = self.p.recv(r, q, &[]);
                 self.w.recv(r, q, 0);
-                self.recvs[r][q].push_back((index, len, Some(imm)));
+                self.recvs[r][q].push_back((index, len, Some(imm), None));
             }
         }
         let (from, src, to, dst) = if o == op::READ {
@@ -181,17 +211,44 @@ impl Bench {
             signaled: last || self.rng.below(3) != 0,
             fence: self.rng.below(4) == 0,
             solicited: o != op::READ && self.rng.below(4) == 0,
-            imm,
+            imm: inv.map_or(imm, u32::swap_bytes),
             remote_va: self.p.ends[r].buf + rva,
-            rkey: self.p.ends[r].key,
+            rkey,
             sges: self.sges(l, &local),
             ..Default::default()
+        }
+    }
+
+    /// Binds the windows that are not bound, under another key or the same one; others end by LOCAL_INV now and then.
+    fn bind(&mut self) {
+        for e in 0..2 {
+            for q in 0..QPS {
+                let (mut w, bound) = self.windows[e][q];
+                let mut wrs = vec![];
+                if bound && self.rng.below(2) == 0 {
+                    wrs.push(w.end());
+                }
+                if !bound || !wrs.is_empty() {
+                    if self.rng.below(2) == 0 {
+                        w.turn();
+                    }
+                    wrs.push(w.bind());
+                }
+                self.windows[e][q] = (w, true);
+                for wr in wrs {
+                    self.w.post(e, q, &wr);
+                    let index = self.p.post(e, q, &wr);
+                    let c = self.p.wait(e, 100_000);
+                    assert_eq!((c.index, c.opcode, c.status), (index, wr.op, 0), "{c:?}");
+                }
+            }
         }
     }
 
     /// One round: `OPS` operations per QP and direction, all in flight together.
     fn round(&mut self) {
         self.at = [0; 2];
+        self.bind();
         let mut wrs = vec![];
         for k in 0..OPS {
             for e in 0..2 {
@@ -269,10 +326,9 @@ impl Bench {
         cover::add("status", "SUCCESS", 1);
         if c.is_recv {
             let want = self.recvs[e][q].pop_front();
-            assert_eq!(want, Some((c.index, c.length, c.imm)), "{c:?}");
+            assert_eq!(want, Some((c.index, c.length, c.imm, c.inv)), "{c:?}");
             let model = self.w.received(e, q);
-            let card = (c.length as u64, c.imm.map(u32::to_le_bytes));
-            assert_eq!(model, Some(card), "receive of the model");
+            assert_eq!(model, Some(received(&c)), "receive of the model");
         } else {
             while self.sends[e][q].front().is_some_and(|x| !x.2) {
                 self.sends[e][q].pop_front();

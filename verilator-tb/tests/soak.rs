@@ -24,6 +24,7 @@ fn a_few_rounds() {
         println!("{leg:?}");
         let mut s = Soak::new(leg);
         let frames: u64 = (0..4).map(|_| s.round()).sum();
-        println!("{frames} frames");
+        println!("{frames} frames, {} windows invalidated", s.invalidated());
+        assert!(s.invalidated() > 0);
     }
 }

@@ -8,6 +8,7 @@
 //! the packet; an acknowledgement may be late, but never ahead of what was delivered.
 //! Only RC SEND, WRITE, READ, atomics, their responses, and CNP are legal here.
 
+use super::segment::message_bytes;
 use super::types::QpConfig;
 use crate::ext::Reth;
 use crate::icrc::Icrc;
@@ -307,15 +308,8 @@ impl Flow {
                 Some((_, total, so_far)) => (total, so_far),
                 None => (reth.map(|r| u64::from(r.dma_len)), 0),
             };
-            let bytes = so_far + p.payload.len() as u64;
-            let fits = match total {
-                Some(t) if info.place.ends() => bytes == t,
-                Some(t) => bytes < t,
-                None => bytes <= MAX_MESSAGE,
-            };
-            if !fits {
-                return Err(WireErrorKind::PayloadLength);
-            }
+            let bytes = message_bytes(info, total, so_far, p.payload.len())
+                .ok_or(WireErrorKind::PayloadLength)?;
             self.message = (!info.place.ends()).then_some((info.class, total, bytes));
         }
         self.sent.push_back((self.high, p.record()));

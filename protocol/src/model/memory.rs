@@ -1,4 +1,4 @@
-//! Memory regions as the responder sees them: rights and bounds, no bytes.
+//! Memory regions and windows as the responder sees them: rights and bounds, no bytes.
 
 use alloc::vec::Vec;
 
@@ -17,6 +17,10 @@ pub enum Access {
 pub trait Memory {
     /// May `[va, va + len)` be accessed through `rkey`? `len` is not 0.
     fn check(&self, rkey: u32, va: u64, len: u64, access: Access) -> bool;
+    /// May a SEND end the binding of the window `rkey`? Only of a window of type 2 that is bound by the QP asked for.
+    fn may_invalidate(&self, _rkey: u32) -> bool {
+        false
+    }
 }
 
 /// One region.
@@ -40,20 +44,100 @@ pub struct MemoryRegion {
 #[derive(Clone, Debug, Default)]
 pub struct MrTable(pub Vec<MemoryRegion>);
 
+impl MemoryRegion {
+    /// `[va, va + len)` lies in it. Compared this way round nothing can wrap (field fault A1).
+    fn spans(&self, va: u64, len: u64) -> bool {
+        len <= self.len && va >= self.base && va - self.base <= self.len - len
+    }
+    fn allows(&self, rkey: u32, va: u64, len: u64, access: Access) -> bool {
+        let right = match access {
+            Access::RemoteWrite => self.remote_write,
+            Access::RemoteRead => self.remote_read,
+            Access::RemoteAtomic => self.remote_atomic,
+        };
+        self.rkey == rkey && right && self.spans(va, len)
+    }
+}
+
 impl Memory for MrTable {
     fn check(&self, rkey: u32, va: u64, len: u64, access: Access) -> bool {
-        self.0.iter().any(|mr| {
-            let right = match access {
-                Access::RemoteWrite => mr.remote_write,
-                Access::RemoteRead => mr.remote_read,
-                Access::RemoteAtomic => mr.remote_atomic,
-            };
-            // Compared this way round nothing can wrap (field fault A1).
-            mr.rkey == rkey
-                && right
-                && len <= mr.len
-                && va >= mr.base
-                && va - mr.base <= mr.len - len
-        })
+        self.0.iter().any(|mr| mr.allows(rkey, va, len, access))
+    }
+}
+
+/// Regions and the windows of type 2 that are bound to them.
+///
+/// Which local rights a region gives to binds, and the protection domains, are not modelled.
+#[derive(Clone, Debug, Default)]
+pub struct Windows {
+    /// The regions.
+    pub regions: MrTable,
+    /// QPN that has bound it, and the window.
+    bound: Vec<(u32, MemoryRegion)>,
+}
+
+impl Windows {
+    /// Nothing is bound.
+    pub fn new(regions: MrTable) -> Self {
+        Windows {
+            regions,
+            bound: Vec::new(),
+        }
+    }
+
+    /// BIND_MW of QP `qpn`; false: refused, and nothing changes. A window of length 0 ends the binding, if any.
+    pub fn bind(&mut self, qpn: u32, lkey: u32, window: MemoryRegion) -> bool {
+        let owner = self.owner(window.rkey);
+        if window.len == 0 {
+            return owner.is_none() || self.invalidate(qpn, window.rkey);
+        }
+        let regions = &self.regions.0;
+        let inside = |mr: &MemoryRegion| mr.rkey == lkey && mr.spans(window.base, window.len);
+        let taken = owner.is_some() || regions.iter().any(|mr| mr.rkey == window.rkey);
+        if taken || !regions.iter().any(inside) {
+            return false;
+        }
+        self.bound.push((qpn, window));
+        true
+    }
+
+    /// LOCAL_INV or SEND with invalidate of QP `qpn`; false: refused, and nothing changes.
+    pub fn invalidate(&mut self, qpn: u32, rkey: u32) -> bool {
+        let mine = |(q, w): &(u32, MemoryRegion)| *q == qpn && w.rkey == rkey;
+        let at = self.bound.iter().position(mine);
+        if let Some(at) = at {
+            self.bound.swap_remove(at);
+        }
+        at.is_some()
+    }
+
+    /// Memory for requests that come to QP `qpn`.
+    pub fn seen_by(&self, qpn: u32) -> SeenBy<'_> {
+        SeenBy { all: self, qpn }
+    }
+
+    fn owner(&self, rkey: u32) -> Option<u32> {
+        let same = |(_, w): &&(u32, MemoryRegion)| w.rkey == rkey;
+        self.bound.iter().find(same).map(|(q, _)| *q)
+    }
+}
+
+/// The view of one QP of [`Windows`]: all regions, and its own windows.
+#[derive(Clone, Copy, Debug)]
+pub struct SeenBy<'a> {
+    all: &'a Windows,
+    qpn: u32,
+}
+
+impl Memory for SeenBy<'_> {
+    fn check(&self, rkey: u32, va: u64, len: u64, access: Access) -> bool {
+        let mine = self.all.bound.iter().filter(|(q, _)| *q == self.qpn);
+        self.all.regions.check(rkey, va, len, access)
+            || mine
+                .into_iter()
+                .any(|(_, w)| w.allows(rkey, va, len, access))
+    }
+    fn may_invalidate(&self, rkey: u32) -> bool {
+        self.all.owner(rkey) == Some(self.qpn)
     }
 }

@@ -20,8 +20,12 @@
 //! * A duplicate READ whose responses are still queued is not queued again.
 //! * Atomics count with READs, in both roles, and are answered in order with them.
 //!
+//! * The owner of the windows executes local operations and invalidations ([`Action::Local`],
+//!   [`Action::Invalidate`]; [`Windows`]). A SEND that may not invalidate what it names is a NAK remote access,
+//!   as for any other key.
+//!
 //! # Not modelled
-//! SEND with invalidate, FLUSH and ATOMIC WRITE are refused with NAK invalid request.
+//! FLUSH and ATOMIC WRITE are refused with NAK invalid request. Windows of type 1,
 //! SRQ, credits and congestion control are not here.
 
 mod check_responses;
@@ -34,7 +38,7 @@ mod types;
 pub mod unreliable;
 
 pub use checker::{Side, WireChecker, WireError, WireErrorKind};
-pub use memory::{Access, Memory, MemoryRegion, MrTable};
+pub use memory::{Access, Memory, MemoryRegion, MrTable, SeenBy, Windows};
 pub use requester::Requester;
 pub use responder::Responder;
 pub use types::{Action, AtomicWork, QpConfig, RecvWr, SendOp, SendWr, Source, Status, Target, Tx};
@@ -121,6 +125,13 @@ impl Qp {
         } else {
             self.responder.on_packet(p, info, payload_len, memory, out);
         }
+        self.couple(from, out);
+    }
+
+    /// The outcome of the local operation that [`Action::Local`] has named.
+    pub fn local_done(&mut self, ok: bool, out: &mut Vec<Action>) {
+        let from = out.len();
+        self.requester.local_done(ok, out);
         self.couple(from, out);
     }
 

@@ -37,7 +37,11 @@ impl Wqe {
         self.wr.op.is_answered()
     }
     fn too_long(&self) -> bool {
-        self.wr.len > MAX_MESSAGE
+        !self.is_local() && self.wr.len > MAX_MESSAGE
+    }
+    /// Has no packets: the PSN of what is before it and of what is behind it are neighbours.
+    fn is_local(&self) -> bool {
+        self.wr.op.is_local()
     }
 }
 
@@ -64,6 +68,8 @@ pub struct Requester {
     rewound_at: Option<u64>,
     since_ack_req: u32,
     drained: bool,
+    /// The oldest work request is a local operation that has begun.
+    local: bool,
 }
 
 impl Requester {
@@ -85,6 +91,7 @@ impl Requester {
             rewound_at: None,
             since_ack_req: 0,
             drained: false,
+            local: false,
         }
     }
 
@@ -118,7 +125,9 @@ impl Requester {
         if self.state == QpState::Err {
             return out.push(failed(&wr, Status::WrFlush));
         }
-        let packets = if wr.len > MAX_MESSAGE {
+        let packets = if wr.op.is_local() {
+            0
+        } else if wr.len > MAX_MESSAGE {
             1
         } else {
             self.cfg.mtu.packets(wr.len)
@@ -146,10 +155,25 @@ impl Requester {
     }
 
     /// SQD to RTS.
-    pub fn resume(&mut self) {
+    pub fn resume(&mut self, out: &mut Vec<Action>) {
         if self.state == QpState::Sqd {
             self.state = QpState::Rts;
+            self.settle(out);
         }
+    }
+
+    /// The local operation that [`Action::Local`] has named is done, or was refused.
+    pub fn local_done(&mut self, ok: bool, out: &mut Vec<Action>) {
+        if !core::mem::take(&mut self.local) {
+            return;
+        }
+        if !ok {
+            return self.fail(Status::MwBind, out);
+        }
+        if let Some(w) = self.wqes.pop_front() {
+            done(&w.wr, out);
+        }
+        self.settle(out);
     }
 
     /// Next request packet at `now`, if one may be sent.
@@ -163,6 +187,9 @@ impl Requester {
         self.rnr_until = None;
         let at = self.wqes.partition_point(|w| w.end() <= self.next);
         let w = *self.wqes.get(at)?;
+        if self.wqes.iter().take(at).any(Wqe::is_local) {
+            return None;
+        }
         let fresh = self.next == w.first;
         if w.too_long() || (fresh && self.state == QpState::Sqd && w.first >= self.high) {
             return None;
@@ -448,26 +475,19 @@ impl Requester {
     fn advance(&mut self, now: u64, to: u64, out: &mut Vec<Action>) -> bool {
         let before = self.unacked;
         let mut hole = false;
-        while let Some(w) = self.wqes.front() {
-            let done = if w.is_answered() {
+        while let Some(w) = self.wqes.front().filter(|w| !w.is_local()) {
+            let acked = if w.is_answered() {
                 let got = w.first + u64::from(w.received);
                 hole = w.received < w.packets && to > got;
                 got
             } else {
                 to.min(w.end())
             };
-            self.unacked = self.unacked.max(done);
+            self.unacked = self.unacked.max(acked);
             if self.unacked < w.end() {
                 break;
             }
-            if w.wr.signaled {
-                out.push(Action::SendComplete {
-                    wr_id: w.wr.wr_id,
-                    status: Status::Success,
-                    op: w.wr.op,
-                    byte_len: w.wr.len,
-                });
-            }
+            done(&w.wr, out);
             self.wqes.pop_front();
         }
         if self.unacked > before {
@@ -550,13 +570,23 @@ impl Requester {
         self.state = QpState::Err;
         self.deadline = None;
         self.rnr_until = None;
+        self.local = false;
         out.extend(self.wqes.drain(..).map(|w| failed(&w.wr, Status::WrFlush)));
     }
 
-    /// What follows once the queue has moved: a local error reaches the head, SQD has drained.
+    /// What follows once the queue has moved: a local error or operation reaches the head, SQD has drained.
     fn settle(&mut self, out: &mut Vec<Action>) {
         if self.state != QpState::Err && self.wqes.front().is_some_and(Wqe::too_long) {
             self.fail(Status::LocLen, out);
+        }
+        if self.state == QpState::Rts && !self.local {
+            if let Some(w) = self.wqes.front().filter(|w| w.is_local()) {
+                self.local = true;
+                out.push(Action::Local {
+                    wqe: w.index,
+                    op: w.wr.op,
+                });
+            }
         }
         if self.state == QpState::Sqd && !self.drained && self.begun_is_done() {
             self.drained = true;
@@ -566,7 +596,18 @@ impl Requester {
 
     /// No work request has begun without having ended.
     fn begun_is_done(&self) -> bool {
-        self.wqes.front().is_none_or(|w| w.first >= self.high)
+        !self.local && self.wqes.front().is_none_or(|w| w.first >= self.high)
+    }
+}
+
+fn done(wr: &SendWr, out: &mut Vec<Action>) {
+    if wr.signaled {
+        out.push(Action::SendComplete {
+            wr_id: wr.wr_id,
+            status: Status::Success,
+            op: wr.op,
+            byte_len: wr.len,
+        });
     }
 }
 

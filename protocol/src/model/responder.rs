@@ -1,6 +1,7 @@
 //! Responder half: sequence, placement, acknowledgement, READ responses.
 
 use super::memory::{Access, Memory};
+use super::segment::message_bytes;
 use super::types::{Action, AtomicWork, QpConfig, RecvWr, Source, Status, Target, Tx};
 use crate::ext::{Aeth, AtomicEth, Reth};
 use crate::opcode::{Class, OpcodeInfo, Place};
@@ -286,16 +287,12 @@ impl Responder {
             | (Some(Message::Write { .. }), Class::Write) => !info.place.starts(),
             _ => false,
         };
-        let supported = match info.class {
-            Class::Send => p.ext.ieth.is_none(),
-            Class::Write | Class::ReadRequest | Class::CmpSwap | Class::FetchAdd => true,
-            _ => false,
-        };
+        let supported = is_answered(info.class) || matches!(info.class, Class::Send | Class::Write);
         if !in_sequence || !supported || !check_payload(info, payload_len, self.cfg.mtu) {
             return Err(invalid);
         }
         match info.class {
-            Class::Send => self.execute_send(p, info, payload_len, out),
+            Class::Send => self.execute_send(p, info, payload_len, memory, out),
             Class::Write => self.execute_write(p, info, payload_len, memory, out),
             Class::ReadRequest => self.execute_read(p, memory),
             _ => self.execute_atomic(p, info, memory, out),
@@ -307,6 +304,7 @@ impl Responder {
         p: &PacketRepr,
         info: &OpcodeInfo,
         payload_len: usize,
+        memory: &dyn Memory,
         out: &mut Vec<Action>,
     ) -> Result<(), Refusal> {
         let (recv, offset) = match self.message {
@@ -318,12 +316,13 @@ impl Responder {
             self.receives.pop_front();
             self.message = Some(Message::Send { recv, offset });
         }
-        let total = offset + payload_len as u64;
-        if total > MAX_MESSAGE {
-            return Err(Refusal::Nak(NakCode::InvalidRequest));
-        }
+        let total = message_bytes(info, None, offset, payload_len)
+            .ok_or(Refusal::Nak(NakCode::InvalidRequest))?;
         if total > recv.wr.len {
             return Err(Refusal::TooSmall);
+        }
+        if p.ext.ieth.is_some_and(|rkey| !memory.may_invalidate(rkey)) {
+            return Err(Refusal::Nak(NakCode::RemoteAccess));
         }
         if payload_len != 0 {
             out.push(Action::Place {
@@ -339,6 +338,9 @@ impl Responder {
             offset: total,
         });
         if info.place.ends() {
+            if let Some(rkey) = p.ext.ieth {
+                out.push(Action::Invalidate { rkey });
+            }
             self.complete_receive(recv, total, p, false, out);
             self.message = None;
             self.msn = self.msn.add(1);
@@ -365,16 +367,9 @@ impl Responder {
             (_, Some(reth)) => (reth, 0),
             _ => return Err(invalid),
         };
-        let total = offset + payload_len as u64;
         let dma_len = u64::from(reth.dma_len);
-        let length_ok = if info.place.ends() {
-            total == dma_len
-        } else {
-            total < dma_len
-        };
-        if !length_ok || dma_len > MAX_MESSAGE {
-            return Err(invalid);
-        }
+        let total = message_bytes(info, Some(dma_len), offset, payload_len)
+            .ok_or(Refusal::Nak(NakCode::InvalidRequest))?;
         if info.place.starts()
             && dma_len != 0
             && !memory.check(reth.rkey, reth.va, dma_len, Access::RemoteWrite)
@@ -617,6 +612,7 @@ impl Responder {
             status: Status::Success,
             byte_len,
             imm: p.ext.imm,
+            inv: p.ext.ieth,
             write,
             solicited: p.se,
         });
@@ -659,6 +655,7 @@ fn failed(wr: &RecvWr, status: Status) -> Action {
         status,
         byte_len: 0,
         imm: None,
+        inv: None,
         write: false,
         solicited: false,
     }

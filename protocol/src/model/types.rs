@@ -1,5 +1,6 @@
 //! Inputs and outputs of the model.
 
+use super::memory::MemoryRegion;
 use crate::psn::HALF24;
 use crate::{DropReason, Mtu, PacketRepr, Psn, DEFAULT_PKEY};
 
@@ -82,6 +83,11 @@ pub enum SendOp {
     Send,
     /// SEND with immediate (bytes as on the wire).
     SendImm([u8; 4]),
+    /// SEND that ends the binding of a window of type 2 at the receiver (RC).
+    SendInv {
+        /// Key of the window.
+        rkey: u32,
+    },
     /// RDMA WRITE.
     Write {
         /// Remote address.
@@ -125,12 +131,29 @@ pub enum SendOp {
         /// Summand, modulo 2^64.
         add: u64,
     },
+    /// BIND_MW: a local operation, see [`SendOp::is_local`].
+    Bind {
+        /// Region that the window shall lie in.
+        lkey: u32,
+        /// The window: its key, range and rights; a length of 0 ends its binding.
+        window: MemoryRegion,
+    },
+    /// LOCAL_INV: ends the binding of a window. A local operation.
+    LocalInv {
+        /// Key of the window.
+        rkey: u32,
+    },
 }
 
 impl SendOp {
     /// Completes by its own response (READ, atomics), not by an acknowledgement.
     pub fn is_answered(&self) -> bool {
         self.is_atomic() || matches!(self, SendOp::Read { .. })
+    }
+    /// Sends nothing: begins when all before it is complete ([`Action::Local`]), and what is behind it waits for
+    /// [`super::Qp::local_done`].
+    pub fn is_local(&self) -> bool {
+        matches!(self, SendOp::Bind { .. } | SendOp::LocalInv { .. })
     }
     /// Compare and swap, or fetch and add.
     pub fn is_atomic(&self) -> bool {
@@ -188,6 +211,8 @@ pub enum Status {
     LocLen = 1,
     /// Flushed in ERR.
     WrFlush = 5,
+    /// Local operation refused.
+    MwBind = 6,
     /// Response that does not answer what was asked.
     BadResp = 7,
     /// NAK 0x61.
@@ -331,6 +356,8 @@ pub enum Action {
         byte_len: u64,
         /// Immediate, if the message had one.
         imm: Option<[u8; 4]>,
+        /// Key of the window that the message has ended.
+        inv: Option<u32>,
         /// By a WRITE with immediate rather than a SEND.
         write: bool,
         /// SE was set.
@@ -350,6 +377,19 @@ pub enum Action {
         wqe: u64,
         /// What was in memory before.
         original: u64,
+    },
+    /// End the binding of this window, which [`super::Memory::may_invalidate`] has allowed. Comes exactly once per SEND
+    /// with invalidate, before its receive completion.
+    Invalidate {
+        /// Its key.
+        rkey: u32,
+    },
+    /// Execute a local operation and give the outcome to [`super::Qp::local_done`]. Comes exactly once per operation.
+    Local {
+        /// Ordinal of the work request.
+        wqe: u64,
+        /// [`SendOp::Bind`] or [`SendOp::LocalInv`].
+        op: SendOp,
     },
     /// Congestion notification for this QP.
     Cnp,

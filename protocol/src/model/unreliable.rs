@@ -8,12 +8,12 @@
 //! * UD: the PSN is not looked at. The first 40 bytes of a receive are for the IP header.
 
 use super::memory::{Access, Memory};
-use super::segment::segment;
+use super::segment::{message_bytes, segment};
 use super::types::{Action, QpConfig, RecvWr, SendWr, Source, Status, Target, Tx};
 use crate::ext::{Deth, Reth};
 use crate::opcode::{Class, OpcodeInfo, Service};
 use crate::roce::{check_payload, PacketRepr};
-use crate::{DropReason, Mtu, Opcode, Psn, MAX_MESSAGE};
+use crate::{DropReason, Mtu, Opcode, Psn};
 use alloc::collections::VecDeque;
 use alloc::vec::Vec;
 
@@ -51,7 +51,7 @@ impl UcSender {
             psn: cfg.sq_psn,
         }
     }
-    /// Post a SEND or WRITE.
+    /// Post a SEND or WRITE; there is no SEND with invalidate here.
     pub fn post(&mut self, wr: SendWr) {
         self.wqes.push_back((self.posted, wr));
         self.posted += 1;
@@ -108,6 +108,7 @@ impl Receives {
                 status: Status::Success,
                 byte_len,
                 imm: p.ext.imm,
+                inv: None,
                 write,
                 solicited: p.se,
             });
@@ -200,10 +201,9 @@ impl UcReceiver {
             _ => 0,
         };
         let &(wqe, wr) = self.receives.queue.front().ok_or(DropReason::NoRecvWqe)?;
-        let total = offset + len as u64;
-        if total > wr.len || total > MAX_MESSAGE {
-            return Err(DropReason::OutOfSequence);
-        }
+        let total = message_bytes(info, None, offset, len)
+            .filter(|total| *total <= wr.len)
+            .ok_or(DropReason::OutOfSequence)?;
         place(Target::Recv { wqe, offset }, len, out);
         if info.place.ends() {
             self.receives.complete(p, total, false, out);
@@ -228,16 +228,10 @@ impl UcReceiver {
         if info.consumes_recv() && self.receives.queue.is_empty() {
             return Err(DropReason::NoRecvWqe);
         }
-        let (total, want) = (offset + len as u64, u64::from(reth.dma_len));
-        let fits = if info.place.ends() {
-            total == want
-        } else {
-            total < want
-        };
-        let allowed = want == 0 || memory.check(reth.rkey, reth.va, want, Access::RemoteWrite);
-        if !fits || want > MAX_MESSAGE || !allowed {
-            return Err(DropReason::OutOfSequence);
-        }
+        let want = u64::from(reth.dma_len);
+        let total = message_bytes(info, Some(want), offset, len)
+            .filter(|_| want == 0 || memory.check(reth.rkey, reth.va, want, Access::RemoteWrite))
+            .ok_or(DropReason::OutOfSequence)?;
         let target = Target::Memory {
             va: reth.va.wrapping_add(offset),
             rkey: reth.rkey,

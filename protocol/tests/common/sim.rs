@@ -7,10 +7,12 @@ use metaroce_protocol::model::*;
 use metaroce_protocol::udp::UdpRepr;
 use metaroce_protocol::*;
 use std::cmp::Reverse;
-use std::collections::BinaryHeap;
+use std::collections::{BinaryHeap, VecDeque};
 
 pub const BASE: u64 = 0x10_0000;
 pub const RKEY: u32 = 0x7700;
+/// Keys of windows: the low byte is free.
+pub const WINDOW: u32 = 0x8800;
 const DELAY: u64 = 2_000;
 const TICK: u64 = 100;
 
@@ -26,7 +28,9 @@ pub struct Faults {
 pub struct Host {
     pub qp: Qp,
     pub memory: Vec<u8>,
-    pub mrs: MrTable,
+    pub mrs: Windows,
+    /// Binds a window anew as soon as a SEND has ended its binding.
+    pub rebind: bool,
     /// By ordinal of the send work request: what is sent, or where a READ lands.
     pub local: Vec<Vec<u8>>,
     /// By ordinal of the receive work request.
@@ -40,14 +44,8 @@ impl Host {
         Host {
             qp: Qp::new(cfg),
             memory: vec![0; memory],
-            mrs: MrTable(vec![MemoryRegion {
-                rkey: RKEY,
-                base: BASE,
-                len: memory as u64,
-                remote_write: true,
-                remote_read: true,
-                remote_atomic: true,
-            }]),
+            mrs: Windows::new(MrTable(vec![region(RKEY, 0, memory as u64)])),
+            rebind: false,
             local: Vec::new(),
             receive: Vec::new(),
             log: Vec::new(),
@@ -55,7 +53,9 @@ impl Host {
     }
     pub fn post(&mut self, wr: SendWr, data: Vec<u8>) {
         self.local.push(data);
-        self.qp.post_send(wr, &mut self.log);
+        let mut out = Vec::new();
+        self.qp.post_send(wr, &mut out);
+        self.effects(out, &[]);
     }
     pub fn post_recv(&mut self, wr: RecvWr) {
         self.receive.push(vec![0; wr.len as usize]);
@@ -68,7 +68,7 @@ impl Host {
                 &self.local[wqe as usize][offset as usize..][..len as usize]
             }
             Source::Memory { va, rkey, len } => {
-                assert_eq!(rkey, RKEY);
+                assert!(is_key(rkey));
                 &self.memory[(va - BASE) as usize..][..len as usize]
             }
         }
@@ -76,7 +76,8 @@ impl Host {
     fn place(&mut self, target: Target, data: &[u8]) {
         let dst = match target {
             Target::Memory { va, rkey } => {
-                assert_eq!(rkey, RKEY);
+                let mine = self.mrs.seen_by(self.qp.config().qpn);
+                assert!(mine.check(rkey, va, data.len() as u64, Access::RemoteWrite));
                 &mut self.memory[(va - BASE) as usize..]
             }
             Target::Recv { wqe, offset } => &mut self.receive[wqe as usize][offset as usize..],
@@ -86,9 +87,15 @@ impl Host {
     }
     pub fn packet(&mut self, now: u64, p: &PacketRepr, payload: &[u8]) {
         let mut out = Vec::new();
-        self.qp
-            .on_packet(now, p, payload.len(), &self.mrs, &mut out);
-        for a in out {
+        let mine = self.mrs.seen_by(self.qp.config().qpn);
+        self.qp.on_packet(now, p, payload.len(), &mine, &mut out);
+        self.effects(out, payload);
+    }
+    /// Carries out what the QP asks for.
+    fn effects(&mut self, out: Vec<Action>, payload: &[u8]) {
+        let qpn = self.qp.config().qpn;
+        let mut todo = VecDeque::from(out);
+        while let Some(a) = todo.pop_front() {
             match a {
                 Action::Place { target, len } => {
                     assert_eq!(len as usize, payload.len());
@@ -104,6 +111,25 @@ impl Host {
                 }
                 Action::AtomicResult { wqe, original } => {
                     self.local[wqe as usize].copy_from_slice(&original.to_le_bytes());
+                }
+                Action::Invalidate { rkey } => {
+                    let old = self.mrs.clone();
+                    assert!(self.mrs.invalidate(qpn, rkey));
+                    if self.rebind {
+                        self.mrs = old;
+                    }
+                    self.log.push(a);
+                }
+                Action::Local { op, .. } => {
+                    self.log.push(a);
+                    let ok = match op {
+                        SendOp::Bind { lkey, window } => self.mrs.bind(qpn, lkey, window),
+                        SendOp::LocalInv { rkey } => self.mrs.invalidate(qpn, rkey),
+                        _ => panic!("{op:?} is not local"),
+                    };
+                    let mut more = Vec::new();
+                    self.qp.local_done(ok, &mut more);
+                    todo.extend(more);
                 }
                 _ => self.log.push(a),
             }
@@ -137,6 +163,22 @@ impl Host {
     pub fn dropped(&self, r: DropReason) -> usize {
         self.log.iter().filter(|a| **a == Action::Drop(r)).count()
     }
+}
+
+/// All rights on `[BASE + at, BASE + at + len)`.
+pub fn region(rkey: u32, at: u64, len: u64) -> MemoryRegion {
+    MemoryRegion {
+        rkey,
+        base: BASE + at,
+        len,
+        remote_write: true,
+        remote_read: true,
+        remote_atomic: true,
+    }
+}
+
+fn is_key(rkey: u32) -> bool {
+    rkey == RKEY || rkey >> 8 == WINDOW >> 8
 }
 
 /// What a test does to one frame.

@@ -54,7 +54,8 @@ fn random(messages: u64, seed: u64) {
     let mut rng = Rng::new(seed);
     let began = Instant::now();
     let mut told = began;
-    let (mut done, mut frames, mut hurt, mut again, mut cycles) = (0, 0, [0; 4], 0, 0);
+    let (mut done, mut frames, mut hurt, mut again) = (0, 0, [0; 4], 0);
+    let (mut cycles, mut ended) = (0, 0);
     while done < messages {
         // A new pair of cards now and then: other MTU, other faults, other PSN.
         let leg = Leg::random(&mut rng);
@@ -81,11 +82,12 @@ fn random(messages: u64, seed: u64) {
         let (h, a) = s.faults();
         again += a;
         cycles += s.cycles();
+        ended += s.invalidated();
         (0..4).for_each(|k| hurt[k] += h[k]);
     }
     let t = began.elapsed().as_secs_f64();
     println!(
-        "soak: {done} messages, {frames} frames, 0 mismatches; {} lost, {} doubled, {} reordered, {} damaged, {again} packets sent again; {:.1} cycles a frame, {t:.0} s",
+        "soak: {done} messages, {frames} frames, 0 mismatches; {} lost, {} doubled, {} reordered, {} damaged, {again} packets sent again; {ended} windows invalidated; {:.1} cycles a frame, {t:.0} s",
         hurt[0], hurt[1], hurt[2], hurt[3], cycles as f64 / frames as f64
     );
 }

@@ -8,18 +8,20 @@
 //! Counters: [`Watch::compare`] says whether those of both cards are what was on their wires.
 
 mod count;
+mod keys;
 mod rc;
 mod unreliable;
 
 use crate::{
     fabric::Seen,
     pair::Pair,
-    script::{Conn, Wr},
+    script::{Conn, Cqe, Wr},
 };
 use count::Counts;
+use keys::Keys;
 use metaroce_hdl_spec::{table::qp_type, wqe::op};
 use metaroce_protocol::{
-    model::{QpConfig, RecvWr, SendOp, SendWr, Side, Target, WireChecker},
+    model::{MemoryRegion, QpConfig, RecvWr, SendOp, SendWr, Side, Target, WireChecker},
     DropReason, Frame, Mtu, PacketRepr, Psn,
 };
 use std::{
@@ -27,8 +29,13 @@ use std::{
     sync::{Arc, Mutex},
 };
 
-/// A receive completion of the model: bytes, immediate.
-pub type Received = (u64, Option<[u8; 4]>);
+/// A receive completion of the model: bytes, immediate, invalidated key.
+pub type Received = (u64, Option<[u8; 4]>, Option<u32>);
+
+/// The same of the card.
+pub fn received(c: &Cqe) -> Received {
+    (c.length as u64, c.imm.map(u32::to_le_bytes), c.inv)
+}
 
 /// Bytes that a frame puts into memory, by the model.
 pub type Placed = (Target, Vec<u8>);
@@ -56,6 +63,10 @@ struct Effect {
     received: Option<Received>,
     /// At the receiver of the frame.
     placed: Option<Target>,
+    /// Window of its receiver that it ended.
+    invalidated: Option<u32>,
+    /// Local operations of its receiver that it let begin.
+    locals: Vec<SendOp>,
     sent_again: bool,
 }
 
@@ -66,6 +77,7 @@ struct State {
     by_qpn: HashMap<(usize, u32), usize>,
     error: Option<String>,
     counts: [Counts; 2],
+    keys: [Keys; 2],
     keep_placed: bool,
     on_sent: Option<fn(&[u8])>,
     recent: VecDeque<String>,
@@ -121,7 +133,10 @@ impl State {
         let r = legal.and_then(|()| match (flow, sent, request) {
             (Flow::Rc(f), true, true) => f.request(&p, payload.len()),
             (Flow::Rc(f), true, false) => f.response(&p),
-            (Flow::Rc(f), false, true) => Ok(f.arrived(&p, payload.len())),
+            (Flow::Rc(f), false, true) => {
+                let keys = self.keys[port].seen_by(p.dest_qpn);
+                Ok(f.arrived(&p, payload.len(), &keys))
+            }
             (Flow::Rc(f), false, false) => Ok(f.answered(&p, payload.len())),
             (_, _, false) => Err("response without a connection".into()),
             (Flow::Uc(f), true, _) => f.sent(&p, payload.len()),
@@ -137,6 +152,10 @@ impl State {
                     self.counts[port].sent(aeth.map(|a| a.syndrome), e.sent_again);
                 } else {
                     self.counts[port].taken(request, aeth.map(|a| a.syndrome), e.drop);
+                    if let Some(key) = e.invalidated {
+                        self.keys[port].invalidate(p.dest_qpn, key);
+                    }
+                    self.locals(port, p.dest_qpn, &e.locals);
                     let link = &mut self.links[l];
                     link.received[port].extend(e.received);
                     if self.keep_placed {
@@ -144,6 +163,15 @@ impl State {
                         link.placed[port].extend(t);
                     }
                 }
+            }
+        }
+    }
+
+    /// Local operations of end `e` have begun on the QP `qpn`.
+    fn locals(&mut self, e: usize, qpn: u32, all: &[SendOp]) {
+        for o in all {
+            if !self.keys[e].local(qpn, *o) {
+                self.fail(format!("end {e}, QP {qpn:#x}: the model refuses {o:x?}"));
             }
         }
     }
@@ -245,6 +273,24 @@ impl Watch {
                 rkey,
                 add: wr.swap,
             },
+            op::SEND_INV => SendOp::SendInv {
+                rkey: wr.imm.swap_bytes(),
+            },
+            op::LOCAL_INV => SendOp::LocalInv { rkey: wr.imm },
+            op::BIND_MW => {
+                let b = wr.bind.expect("what to bind");
+                SendOp::Bind {
+                    lkey: b.lkey,
+                    window: MemoryRegion {
+                        rkey: b.key,
+                        base: b.va,
+                        len: b.len,
+                        remote_write: b.access & 2 != 0,
+                        remote_read: b.access & 4 != 0,
+                        remote_atomic: b.access & 8 != 0,
+                    },
+                }
+            }
             o => panic!("no operation of the model: {o}"),
         };
         let len = wr.inline.as_ref().map(|d| d.len() as u64);
@@ -253,8 +299,12 @@ impl Watch {
         w.signaled = wr.signaled;
         w.solicited = wr.solicited;
         w.fence = wr.fence;
-        match &mut self.0.lock().expect("tap").links[q].flows[e] {
-            Flow::Rc(f) => f.post(w),
+        let s = &mut *self.0.lock().expect("tap");
+        match &mut s.links[q].flows[e] {
+            Flow::Rc(f) => {
+                let (begun, qpn) = (f.post(w), f.qpn());
+                s.locals(e, qpn, &begun);
+            }
             Flow::Uc(f) => f.post(w),
             Flow::Ud(f) => f.post(w, wr.ud.expect("a destination")),
         }

@@ -5,7 +5,7 @@ use super::{
     Effect,
 };
 use metaroce_protocol::{
-    model::{QpConfig, RecvWr, Requester, Responder, SendWr, Tx},
+    model::{Action, Memory, QpConfig, RecvWr, Requester, Responder, SendOp, SendWr, Tx},
     Msn, PacketRepr, Psn, Syndrome,
 };
 use std::collections::{HashMap, VecDeque};
@@ -48,11 +48,14 @@ impl Flow {
         }
     }
 
-    pub fn post(&mut self, wr: SendWr) {
+    /// Returns the local operations that begin.
+    pub fn post(&mut self, wr: SendWr) -> Vec<SendOp> {
         let mut out = vec![];
         self.follow.post(wr, &mut out);
+        let begun = self.locals(&mut out);
         let (rq, rs) = &mut self.ideal;
         rq.post(wr, &mut out);
+        rq.local_done(true, &mut out);
         let any = RecvWr {
             wr_id: 0,
             len: 1 << 31,
@@ -69,6 +72,19 @@ impl Flow {
                 rq.on_packet(0, &r.packet, info, r.payload.len() as usize, &mut out);
             }
         }
+        begun
+    }
+
+    /// Carries out the local operations in `out`; they are taken from it.
+    fn locals(&mut self, out: &mut Vec<Action>) -> Vec<SendOp> {
+        let mut all = vec![];
+        while let Some(k) = out.iter().position(|a| matches!(a, Action::Local { .. })) {
+            if let Action::Local { op, .. } = out.remove(k) {
+                all.push(op);
+                self.follow.local_done(true, out);
+            }
+        }
+        all
     }
 
     pub fn recv(&mut self, wr: RecvWr) {
@@ -78,6 +94,11 @@ impl Flow {
     /// (next PSN sent, expected PSN).
     pub fn psns(&self) -> (u32, u32) {
         (self.next.get(), self.model.epsn().get())
+    }
+
+    /// QPN of the requester.
+    pub fn qpn(&self) -> u32 {
+        self.cfg.qpn
     }
 
     pub fn pending(&self) -> usize {
@@ -112,10 +133,10 @@ impl Flow {
     }
 
     /// The peer's card has taken a request.
-    pub fn arrived(&mut self, p: &PacketRepr, len: usize) -> Effect {
+    pub fn arrived(&mut self, p: &PacketRepr, len: usize, keys: &dyn Memory) -> Effect {
         let info = p.opcode.info().expect("it was checked");
         let mut out = vec![];
-        self.model.on_packet(p, info, len, &Open, &mut out);
+        self.model.on_packet(p, info, len, keys, &mut out);
         self.model.atomic_done(0);
         let e = effect(out);
         let now = (self.model.epsn().sub(1), self.model.msn());
@@ -149,7 +170,11 @@ impl Flow {
         let info = p.opcode.info().expect("it was checked");
         let mut out = vec![];
         self.follow.on_packet(0, p, info, len, &mut out);
-        effect(out)
+        let locals = self.locals(&mut out);
+        Effect {
+            locals,
+            ..effect(out)
+        }
     }
 
     /// The peer's card sent a response.

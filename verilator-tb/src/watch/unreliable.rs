@@ -17,6 +17,9 @@ impl Memory for Open {
     fn check(&self, _: u32, _: u64, _: u64, _: Access) -> bool {
         true
     }
+    fn may_invalidate(&self, _: u32) -> bool {
+        true
+    }
 }
 
 /// The packet that the card sent is the next one of the model.
@@ -35,7 +38,10 @@ pub fn effect(actions: Vec<Action>) -> Effect {
     let mut e = Effect::default();
     for a in actions {
         match a {
-            Action::RecvComplete { byte_len, imm, .. } => e.received = Some((byte_len, imm)),
+            Action::RecvComplete {
+                byte_len, imm, inv, ..
+            } => e.received = Some((byte_len, imm, inv)),
+            Action::Invalidate { rkey } => e.invalidated = Some(rkey),
             Action::Place { target, .. } => e.placed = Some(target),
             Action::Drop(r) => e.drop = Some(r),
             _ => {}
