@@ -24,4 +24,5 @@ pub mod server;
 pub mod sim;
 pub mod soak;
 pub mod srq;
+pub mod stamps;
 pub mod watch;

@@ -78,7 +78,8 @@ pub fn percentiles(mut v: Vec<u32>) -> Option<Percentiles> {
         return None;
     }
     v.sort_unstable();
-    let at = |q: usize| v[(v.len() - 1) * q / 100];
+    // Nearest rank: as many per cent are at most this.
+    let at = |q: usize| v[(v.len() * q).div_ceil(100).max(1) - 1];
     Some(Percentiles {
         samples: v.len(),
         min: v[0],
