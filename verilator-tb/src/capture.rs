@@ -85,18 +85,22 @@ mod tests {
     fn a_frame_that_is_known_late_stands_where_it_began() {
         let path = std::env::temp_dir().join(format!("metaroce-capture-{}", std::process::id()));
         let mut c = Capture::create(&path).unwrap();
-        for (k, us) in [1u64, 3, 2, 3, 20, 19, 1_500_000].into_iter().enumerate() {
+        for (k, us) in [1u64, 3, 4, 2, 3, 20, 19, 1_500_000]
+            .into_iter()
+            .enumerate()
+        {
             c.add(us * 1_000_000, &[k as u8; 60]);
         }
         drop(c);
         let want: Vec<(u64, u8)> = [
             (1, 0),
-            (2, 2),
+            (2, 3),
             (3, 1),
-            (3, 3),
-            (19, 5),
-            (20, 4),
-            (1_500_000, 6),
+            (3, 4),
+            (4, 2),
+            (19, 6),
+            (20, 5),
+            (1_500_000, 7),
         ]
         .map(|(us, k)| (us * 1000, k))
         .to_vec();
