@@ -22,7 +22,7 @@ use std::{
     process::{Command, Stdio},
     sync::{
         atomic::{AtomicUsize, Ordering},
-        Arc,
+        Arc, Mutex,
     },
     time::{Duration, Instant},
 };
@@ -31,12 +31,18 @@ fn ctl(root: &Path) -> PathBuf {
     root.join("ctl.sock")
 }
 
-/// Asks the background process; Err when there is none.
-fn ask(request: &str) -> Result<String> {
+/// A request to the background process, whose answer comes on the connection.
+fn request_to(request: &str) -> Result<UnixStream> {
     let mut s = UnixStream::connect(ctl(&background_root()?))
         .context("no cards in the background (metaroce up starts them)")?;
     s.set_read_timeout(Some(Duration::from_secs(30)))?;
     writeln!(s, "{request}")?;
+    Ok(s)
+}
+
+/// Asks the background process; Err when there is none.
+fn ask(request: &str) -> Result<String> {
+    let mut s = request_to(request)?;
     let mut answer = String::new();
     s.read_to_string(&mut answer)
         .context("the background process did not answer; `metaroce down` ends it")?;
@@ -251,9 +257,15 @@ pub fn status(json: bool) -> Result<u8> {
         say!("{v}");
     } else {
         say!(
-            "metaroce: up; {} card(s), {} open device context(s), {:.3} ms of card time; tree {}",
+            "metaroce: up; {} card(s), {} open device context(s), {}{:.3} ms of card time; tree {}",
             v["cards"],
             v["clients"],
+            v["links_down"]
+                .as_array()
+                .into_iter()
+                .flatten()
+                .map(|k| format!("link of metaroce{k} down, "))
+                .collect::<String>(),
             v["card_time_ns"].as_f64().unwrap_or(0.0) / 1e6,
             background_root()?.display()
         );
@@ -294,24 +306,81 @@ pub fn link(card: &str, up: bool) -> Result<u8> {
 
 pub fn pcap(file: &Path, seconds: Option<u64>) -> Result<u8> {
     let full = std::path::absolute(file)?;
-    ask(&format!("pcap {}", full.display()))?;
+    let stop = Interrupt::catch()?;
+    // The capture lasts as long as this connection.
+    let s = request_to(&format!("pcap {}", full.display()))?;
+    let mut from = BufReader::new(s.try_clone()?);
+    let mut line = String::new();
+    from.read_line(&mut line)
+        .context("the background process did not answer; `metaroce down` ends it")?;
+    if let Some(e) = line.strip_prefix("error ") {
+        bail!("{}", e.trim());
+    }
     note!(
         "metaroce: capturing to {} ({})",
         full.display(),
         seconds.map_or("Ctrl-C stops".into(), |s| format!("{s} s"))
     );
-    let stop = std::sync::Arc::new(std::sync::atomic::AtomicBool::new(false));
-    for s in [libc::SIGINT, libc::SIGTERM] {
-        signal_hook::flag::register(s, stop.clone())?;
-    }
+    s.set_read_timeout(Some(Duration::from_millis(50)))?;
     let begun = Instant::now();
-    while !stop.load(std::sync::atomic::Ordering::SeqCst)
-        && seconds.is_none_or(|s| begun.elapsed().as_secs() < s)
-    {
-        std::thread::sleep(Duration::from_millis(50));
+    let mut asked = false;
+    line.clear();
+    loop {
+        let over = seconds.is_some_and(|s| begun.elapsed().as_secs() >= s);
+        if !asked && (over || stop.signal().is_some()) {
+            asked = true;
+            s.shutdown(std::net::Shutdown::Write)?;
+        }
+        use std::io::ErrorKind::{Interrupted, TimedOut, WouldBlock};
+        match from.read_line(&mut line) {
+            Err(e) if matches!(e.kind(), WouldBlock | TimedOut | Interrupted) => {}
+            Ok(n) if n > 0 && asked => return Ok(0),
+            Ok(n) if n > 0 => {
+                note!(
+                    "metaroce: the cards went down: the capture ends here, {} is complete",
+                    full.display()
+                );
+                return Ok(0);
+            }
+            _ => bail!(
+                "the background process ended without finishing the capture: the end of {} may be missing",
+                full.display()
+            ),
+        }
     }
-    ask("pcap")?;
-    Ok(0)
+}
+
+/// The capture of the wire that runs: its file, and the connection of who wants it.
+type Capturing = Arc<Mutex<Option<(String, UnixStream)>>>;
+
+/// Captures until the other end closes the connection, or ends.
+fn capture(mut s: UnixStream, c: &Control, path: &str, now: &Capturing) -> Result<()> {
+    let mut running = now.lock().expect("no panics while locked");
+    if let Some((other, _)) = &*running {
+        writeln!(
+            s,
+            "error the wire is being captured already, to {other}: one capture at a time"
+        )?;
+        return Ok(());
+    }
+    if let Err(e) = File::create(path) {
+        writeln!(s, "error can't write {path}: {e}")?;
+        return Ok(());
+    }
+    s.set_read_timeout(None)?;
+    *running = Some((path.into(), s.try_clone()?));
+    drop(running);
+    c.capture(Some(path.into()));
+    let (c, now) = (c.clone(), now.clone());
+    std::thread::spawn(move || {
+        let told = writeln!(s, "capturing");
+        // Nothing more comes: this returns when the connection has been closed, be it by SIGKILL.
+        let _ = told.and_then(|()| s.read(&mut [0]));
+        c.capture(None);
+        *now.lock().expect("no panics while locked") = None;
+        let _ = writeln!(s, "complete");
+    });
+    Ok(())
 }
 
 /// The background process: the simulator, and a thread that answers requests.
@@ -333,19 +402,25 @@ pub fn serve(a: &SimArgs, root: &Path) -> Result<u8> {
         log: Some(dir.join("sim.log")),
     };
     let a = a.clone();
+    let capturing = Capturing::default();
+    let theirs = capturing.clone();
     let r = serve_sim(&cfg, move |c| {
         std::thread::spawn(move || {
             for s in listener.incoming().flatten() {
-                let _ = answer(s, &c, &a);
+                let _ = answer(s, &c, &a, &theirs);
             }
         });
     })?;
+    // The file is complete.
+    if let Some((_, s)) = &mut *capturing.lock().expect("no panics while locked") {
+        let _ = writeln!(s, "down");
+    }
     report::write_json(&dir, &r, &["up".to_string()], None)?;
     let _ = fs::remove_file(path);
     Ok(0)
 }
 
-fn answer(mut s: UnixStream, c: &Control, a: &SimArgs) -> Result<()> {
+fn answer(mut s: UnixStream, c: &Control, a: &SimArgs, capturing: &Capturing) -> Result<()> {
     s.set_read_timeout(Some(Duration::from_secs(2)))?;
     let mut line = String::new();
     BufReader::new(s.try_clone()?)
@@ -356,17 +431,13 @@ fn answer(mut s: UnixStream, c: &Control, a: &SimArgs) -> Result<()> {
         ("status", _) => writeln!(
             s,
             "{}",
-            serde_json::json!({"running": true, "cards": a.cards, "seed": a.seed(), "clients": c.clients(), "card_time_ns": c.now_ns()})
+            serde_json::json!({"running": true, "cards": a.cards, "seed": a.seed(), "clients": c.clients(), "links_down": c.links_down(), "card_time_ns": c.now_ns()})
         )?,
         ("stats", _) => {
             let v: Vec<CardReport> = c.reports();
             writeln!(s, "{}", serde_json::to_string(&v)?)?;
         }
-        ("pcap", "") => c.capture(None),
-        ("pcap", p) => match File::create(p) {
-            Ok(_) => c.capture(Some(p.into())),
-            Err(e) => writeln!(s, "error can't write {p}: {e}")?,
-        },
+        ("pcap", p) => capture(s, c, p, capturing)?,
         ("options", _) => writeln!(s, "{}", options(a).join(" "))?,
         ("link", w) => {
             let (card, to) = w.split_once(' ').unwrap_or((w, ""));

@@ -70,7 +70,8 @@ pub struct SimArgs {
     /// Limit of the host port in each direction, Gb/s; 0 = one bus word per clock (165 Gb/s)
     #[arg(long, default_value_t = 0, value_parser = clap::value_parser!(u64).range(0..=1000), value_name = "GBPS")]
     pub host_bandwidth: u64,
-    /// What one process may have on a card: mrs=N, qps=N, cqs=N or pds=N (again for each); more is refused with ENOMEM
+    /// What one process may have on a card: mrs=N, qps=N, cqs=N or pds=N (again for each); more is refused with ENOMEM. A QP that
+    /// was made with max_inline_data > 0 takes one of the mrs, too
     #[arg(long, value_parser = limit, value_name = "KIND=N")]
     pub limit: Vec<Limit>,
     /// Dump all card signals to card<k>.fst in the run's folder (slow; the first time builds the card again)
@@ -105,7 +106,7 @@ enum Command {
         #[command(flatten)]
         sim: SimArgs,
         /// Kills the run after this many seconds
-        #[arg(long, default_value_t = 600, value_name = "SECONDS")]
+        #[arg(long, default_value_t = 1800, value_parser = seconds(), value_name = "SECONDS")]
         timeout: u64,
         /// The tool's own clock shows card time, so that the figures it prints are the card's (x86-64)
         #[arg(long)]
@@ -119,7 +120,7 @@ enum Command {
         #[command(flatten)]
         sim: SimArgs,
         /// Kills the run after this many seconds
-        #[arg(long, default_value_t = 1800, value_name = "SECONDS")]
+        #[arg(long, default_value_t = 1800, value_parser = seconds(), value_name = "SECONDS")]
         timeout: u64,
         /// Folder with the tests, if not the distribution's
         #[arg(long, value_name = "DIR")]
@@ -134,7 +135,7 @@ enum Command {
         #[command(flatten)]
         sim: SimArgs,
         /// Kills the program after this many seconds
-        #[arg(long, value_name = "SECONDS")]
+        #[arg(long, value_parser = seconds(), value_name = "SECONDS")]
         timeout: Option<u64>,
         /// The program and its arguments
         #[arg(required = true, allow_hyphen_values = true, value_name = "CMD")]
@@ -176,7 +177,7 @@ enum Command {
     /// Captures the wire of the cards in the background to a file, until Ctrl-C or for SECONDS
     Pcap {
         file: PathBuf,
-        #[arg(long, value_name = "SECONDS")]
+        #[arg(long, value_parser = seconds(), value_name = "SECONDS")]
         seconds: Option<u64>,
     },
     /// The background process itself
@@ -219,7 +220,11 @@ impl SimArgs {
     }
 }
 
-/// "1%", "0.25%" or "0.01" (a fraction) to parts per million.
+/// A time that can pass.
+fn seconds() -> clap::builder::RangedU64ValueParser {
+    clap::value_parser!(u64).range(1..)
+}
+
 /// One `--limit`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Limit {
@@ -265,6 +270,7 @@ impl SimArgs {
     }
 }
 
+/// "1%", "0.25%" or "0.01" (a fraction) to parts per million.
 fn ppm(s: &str) -> Result<u32, String> {
     let (text, unit) = match s.strip_suffix('%') {
         Some(t) => (t, 10_000.0),
@@ -287,7 +293,11 @@ fn main() -> ExitCode {
     unsafe { libc::signal(libc::SIGPIPE, libc::SIG_DFL) };
     let code = run(Cli::parse().command).unwrap_or_else(|e| {
         note!("metaroce: {e:#}");
-        1
+        if e.is::<output::Usage>() {
+            2
+        } else {
+            1
+        }
     });
     match output::finish() {
         None => ExitCode::from(code),
@@ -341,6 +351,26 @@ mod tests {
         assert!(
             ppm("101%").is_err() && ppm("-1%").is_err() && ppm("x").is_err() && ppm("NaN").is_err()
         );
+    }
+    /// `./metaroce` refuses other commands before it builds anything.
+    #[test]
+    fn the_script_knows_the_commands() {
+        use clap::CommandFactory;
+        let script = include_str!("../../metaroce");
+        let line = script.lines().find_map(|l| l.strip_prefix("commands="));
+        let line = line.expect("a list").trim_matches('"');
+        let mut listed: Vec<&str> = line.split_whitespace().collect();
+        // the script's own, and clap's
+        let cli = Cli::command();
+        let mut known: Vec<&str> = cli
+            .get_subcommands()
+            .filter(|c| !c.is_hide_set())
+            .map(|c| c.get_name())
+            .chain(["test", "fpga", "help"])
+            .collect();
+        listed.sort_unstable();
+        known.sort_unstable();
+        assert_eq!(listed, known);
     }
     #[test]
     fn help_is_consistent() {

@@ -45,3 +45,15 @@ macro_rules! note {
     ($($t:tt)*) => { $crate::output::aside(format_args!($($t)*)) };
 }
 pub(crate) use {note, say};
+
+/// What the caller asked for makes no sense: exit status 2.
+#[derive(Debug)]
+pub struct Usage(pub String);
+
+impl std::fmt::Display for Usage {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+impl std::error::Error for Usage {}

@@ -1,6 +1,6 @@
 //! Runs an unmodified perftest tool as server on card 0 and as client on card 1.
 
-use crate::output::{note, say};
+use crate::output::{note, say, Usage};
 use crate::{
     report,
     rundir::cant,
@@ -58,16 +58,22 @@ fn with_defaults(tool: &str, mut args: Vec<String>) -> Vec<String> {
     args
 }
 
+/// Why a tool's option can't be given.
+fn refused(option: &str) -> Option<&'static str> {
+    let device = option == "--ib-dev"
+        || option.starts_with("--ib-dev=")
+        || (option.starts_with("-d") && !option.starts_with("--"));
+    match option {
+        "-R" | "--rdma_cm" => Some("-R needs rdma_cm, which finds cards through the kernel: a simulated card can't be used with it. Leave -R away"),
+        _ if device => Some("the devices are chosen here (server metaroce0, client metaroce1). For other set-ups use `metaroce shell`"),
+        _ => None,
+    }
+}
+
 pub fn run(a: &SimArgs, timeout: u64, card_time: bool, args: &[String]) -> Result<u8> {
     let (tool, given) = split(args);
-    for bad in ["-d", "--ib-dev", "-R", "--rdma_cm"] {
-        if given.iter().any(|x| x == bad) {
-            bail!(match bad {
-                "-R" | "--rdma_cm" =>
-                    "-R needs rdma_cm, which finds cards through the kernel: a simulated card can't be used with it. Leave -R away",
-                _ => "the devices are chosen here (server metaroce0, client metaroce1). For other set-ups use `metaroce shell`",
-            });
-        }
+    if let Some(why) = given.iter().find_map(|x| refused(x)) {
+        return Err(Usage(why.into()).into());
     }
     let args = with_defaults(&tool, given);
     let port = if args.iter().any(|x| x == "-p" || x.starts_with("--port")) {
@@ -76,9 +82,10 @@ pub fn run(a: &SimArgs, timeout: u64, card_time: bool, args: &[String]) -> Resul
         Some(free_port()?)
     };
     if a.cards < 2 {
-        bail!("perftest runs between two cards: leave --cards away, or give 2 or more");
+        let why = "perftest runs between two cards: leave --cards away, or give 2 or more";
+        return Err(Usage(why.into()).into());
     }
-    refuse_static(&tool)?;
+    refuse_static(&tool).map_err(|e| Usage(format!("{e:#}")))?;
     let s = Session::start_with(a, card_time)?;
     if card_time {
         say!("metaroce: the figures of {tool} are in card time (its clock is the card's)");

@@ -175,7 +175,7 @@ impl Session {
                 }
                 if late {
                     note!(
-                        "metaroce: stopped after {} s (--timeout)",
+                        "metaroce: stopped after {} s (--timeout): give a larger --timeout, or less to do (for perftest a smaller -n or -s); a busy machine simulates slowly",
                         begun.elapsed().as_secs()
                     );
                 }
@@ -210,6 +210,9 @@ impl Session {
                 self.dir.join("sim.log").display()
             ),
         };
+        for u in r.cards.iter().flat_map(|c| &c.unmapped) {
+            note!("metaroce: {u}");
+        }
         Ok((r, self.dir.clone()))
     }
 }

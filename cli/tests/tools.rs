@@ -320,3 +320,31 @@ fn two_runs_at_once_do_not_meet() {
     lab.assert_tidy();
     lab.assert_no_processes();
 }
+
+/// The table counts every message, and ends with the last one that was placed: a tool that stops by time destroys its QP while
+/// the other one still sends.
+#[test]
+fn every_message_is_in_the_table() {
+    if !have("ib_write_bw") {
+        return;
+    }
+    let lab = Lab::new();
+    for (args, card, n) in [
+        ("ib_write_bw -s 65536 -n 60 -q 2", 0, 120),
+        ("ib_read_bw -s 65536 -n 60", 1, 60),
+        ("ib_send_lat -s 8 -n 50", 0, 50),
+    ] {
+        let r = perftest(&lab, args);
+        let l = &r["report"]["cards"][card]["latency_ns"];
+        assert_eq!(l["samples"], n, "{args}");
+        let [min, p50, p99, max] =
+            ["min", "p50", "p99", "max"].map(|k| l[k].as_u64().expect("a time"));
+        assert!(min <= p50 && p50 <= p99 && p99 <= max, "{args}: {l}");
+        // The wire alone takes that long.
+        let wire = if args.contains("65536") { 5243 } else { 500 };
+        assert!(min > wire, "{args}: {l}");
+    }
+    let r = perftest(&lab, "ib_write_bw -s 65536 -D 2");
+    let of_limit = r["flows"][0]["of_wire_limit"].as_f64().expect("a share");
+    assert!(of_limit > 97.0, "{}", r["flows"]);
+}

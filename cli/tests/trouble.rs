@@ -60,10 +60,24 @@ fn exit_codes() {
         .code(1)
         .says("no program");
     run(&["run", "--loss", "200%", "--", "true"]).code(2);
-    run(&["perftest", "-d", "metaroce0"])
-        .code(1)
-        .says("devices are chosen");
-    run(&["perftest", "-R"]).code(1).says("rdma_cm");
+    // What makes no sense is refused before anything starts.
+    for device in [
+        &["-d", "metaroce0"][..],
+        &["-dmlx5_0"],
+        &["--ib-dev=mlx5_0"],
+    ] {
+        run(&[&["perftest"], device].concat())
+            .code(2)
+            .says("devices are chosen");
+    }
+    run(&["perftest", "-R"]).code(2).says("rdma_cm");
+    run(&["perftest", "--cards", "1"]).code(2).says("two cards");
+    run(&["perftest", "no-such-tool"])
+        .code(2)
+        .says("no program");
+    for c in ["perftest", "run", "pyverbs"] {
+        run(&[c, "--timeout", "0", "--", "true"]).code(2);
+    }
     run(&["status"]).code(3);
     run(&["stats"]).code(1).says("metaroce up");
     run(&["down"]).ok();
@@ -108,12 +122,12 @@ fn output_that_cannot_be_written() {
 fn seeds_and_empty_folders() {
     let lab = Lab::new();
     let runs = || fs::read_dir(lab.dir.join("runs")).unwrap().count();
-    for words in [
-        &["run", "--", "no-such-program"][..],
-        &["run", "--", "/etc/passwd"],
-        &["perftest", "no-such-tool"],
+    for (words, code) in [
+        (&["run", "--", "no-such-program"][..], 1),
+        (&["run", "--", "/etc/passwd"], 1),
+        (&["perftest", "no-such-tool"], 2),
     ] {
-        lab.metaroce(words).wait(30).code(1);
+        lab.metaroce(words).wait(30).code(code);
     }
     assert_eq!(runs(), 0);
     let seed = || {

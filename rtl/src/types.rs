@@ -4,8 +4,9 @@
 //!
 //! Handshake everywhere: `*_valid`, `*_data`, `*_ready`; a transfer happens on the clock edge where
 //! valid and ready are both high; valid never depends on ready; data holds while valid waits.
-//! `qp` is a QP table index, `mr` an MR table index, `stamp` a card time in ns that travels with the
-//! data (when its doorbell was accepted) for latency figures.
+//! `qp` is a QP table index, `mr` an MR table index, `stamp` travels with the data for latency figures. The requester
+//! makes it: bit 47, the QP (bits 27:16) and the unit index of the WQE (bits 15:0); the simulated wire puts in place of it, with bit 47 clear, what it likes
+//! (when that WQE's doorbell came). Of a completion job it is the card time in ns of the QP's last doorbell.
 
 use crate::packed_struct;
 use rust_hdl::prelude::*;

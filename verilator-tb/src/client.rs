@@ -172,6 +172,26 @@ pub struct Client {
     pub neighbors: VecDeque<(u32, [u8; 16])>,
     pub dead: Option<String>,
     pub refused: u64,
+    /// Accesses that failed because the memory is not there.
+    faults: u64,
+}
+
+/// A program whose registered memory was not there when the card wanted it.
+#[derive(Debug, Clone, serde::Serialize)]
+pub struct Unmapped {
+    pub program: String,
+    pub pid: i32,
+    pub accesses: u64,
+}
+
+impl std::fmt::Display for Unmapped {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(
+            f,
+            "program {} (pid {}): {} access(es) of the card to memory that it has unmapped or protected since ibv_reg_mr; what was written there is lost, what was read is an error",
+            self.program, self.pid, self.accesses
+        )
+    }
 }
 
 impl Client {
@@ -200,6 +220,7 @@ impl Client {
             neighbors: VecDeque::new(),
             dead: None,
             refused: 0,
+            faults: 0,
         };
         // Self-test of the fast path: the arena's magic, read through the client's address space, and written back.
         let mut m = [0u8; 8];
@@ -208,6 +229,7 @@ impl Client {
             && c.vm_read(base, &mut m)
             && u64::from_le_bytes(m) == arena::MAGIC
             && c.vm_write(base, &m);
+        c.faults = 0;
         c
     }
     pub fn fd(&self) -> RawFd {
@@ -216,7 +238,23 @@ impl Client {
     pub fn direct(&self) -> bool {
         self.direct
     }
-    fn vm_read(&self, addr: u64, out: &mut [u8]) -> bool {
+    pub fn unmapped(&self) -> Option<Unmapped> {
+        (self.faults != 0).then(|| Unmapped {
+            program: self.name.clone(),
+            pid: self.pid,
+            accesses: self.faults,
+        })
+    }
+    /// Whether all was carried out; counts what was not because of the memory (a process that has ended is no such case).
+    fn whole(&mut self, done: isize, len: usize) -> bool {
+        let whole = done == len as isize;
+        if !whole && (done >= 0 || io::Error::last_os_error().raw_os_error() == Some(libc::EFAULT))
+        {
+            self.faults += 1;
+        }
+        whole
+    }
+    fn vm_read(&mut self, addr: u64, out: &mut [u8]) -> bool {
         let l = libc::iovec {
             iov_base: out.as_mut_ptr().cast(),
             iov_len: out.len(),
@@ -226,9 +264,10 @@ impl Client {
             iov_len: out.len(),
         };
         // SAFETY: the local buffer is ours; the remote address is only looked up by the kernel.
-        unsafe { libc::process_vm_readv(self.pid, &l, 1, &r, 1, 0) == out.len() as isize }
+        let n = unsafe { libc::process_vm_readv(self.pid, &l, 1, &r, 1, 0) };
+        self.whole(n, out.len())
     }
-    fn vm_write(&self, addr: u64, data: &[u8]) -> bool {
+    fn vm_write(&mut self, addr: u64, data: &[u8]) -> bool {
         let l = libc::iovec {
             iov_base: data.as_ptr() as *mut _,
             iov_len: data.len(),
@@ -238,7 +277,8 @@ impl Client {
             iov_len: data.len(),
         };
         // SAFETY: as above; the kernel writes into the client, which asked for it by posting the work request.
-        unsafe { libc::process_vm_writev(self.pid, &l, 1, &r, 1, 0) == data.len() as isize }
+        let n = unsafe { libc::process_vm_writev(self.pid, &l, 1, &r, 1, 0) };
+        self.whole(n, data.len())
     }
 
     /// Sends a message; waits while the socket is full.
@@ -340,6 +380,7 @@ impl Client {
             // The card counts on as many bytes as it asked for: others would land in packets of other clients.
             Kind::ReadDone => match self.asked.remove(&h.tag) {
                 Some(n) if h.status != 0 || n == data.len() => {
+                    self.faults += (h.status != 0) as u64;
                     self.answers
                         .insert(h.tag, (h.status == 0).then(|| data.to_vec()));
                 }
@@ -354,6 +395,7 @@ impl Client {
             }
             Kind::WriteDone => {
                 self.writes_out -= 1;
+                self.faults += (h.status != 0) as u64;
                 self.release();
             }
             Kind::MmioRead | Kind::Neighbor
@@ -417,9 +459,7 @@ impl Client {
             return;
         }
         if self.direct {
-            if !self.vm_write(addr, data) {
-                self.refused += 1;
-            }
+            self.vm_write(addr, data);
             return;
         }
         // Deferred completions must not be overtaken, so payload behind them waits for nothing: it goes
@@ -527,6 +567,27 @@ pub struct ClientMemory {
     next: Ticket,
     /// Wall time spent waiting for agents.
     pub waited: Duration,
+    /// Of clients that have gone.
+    past_refused: u64,
+    past_unmapped: Vec<Unmapped>,
+}
+
+impl ClientMemory {
+    /// A client has gone.
+    pub fn remove(&mut self, pasid: u16) -> Client {
+        let c = self.clients.remove(&pasid).expect("it was there");
+        self.past_refused += c.refused;
+        self.past_unmapped.extend(c.unmapped());
+        c
+    }
+    /// Doorbells that clients may not write, of all so far.
+    pub fn refused(&self) -> u64 {
+        self.past_refused + self.clients.values().map(|c| c.refused).sum::<u64>()
+    }
+    pub fn unmapped(&self) -> Vec<Unmapped> {
+        let now = self.clients.values().filter_map(Client::unmapped);
+        self.past_unmapped.iter().cloned().chain(now).collect()
+    }
 }
 
 impl Memory for ClientMemory {

@@ -1,10 +1,9 @@
 //! The network between the cards: a switch with rate, delay and seeded faults. It looks at the
 //! destination MAC to route and at nothing else (at the opcode if only RC may be hit); damage is random bits.
 
-use crate::rng::Rng;
-use pcap_file::pcap::{PcapHeader, PcapPacket, PcapWriter};
+use crate::{capture::Capture, rng::Rng};
 use serde::{Deserialize, Serialize};
-use std::{collections::HashMap, fs::File, io::BufWriter, path::Path, time::Duration};
+use std::{collections::HashMap, path::Path};
 
 /// A frame on the wire (no FCS). `stamp` is simulation metadata that travels beside it.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -107,7 +106,7 @@ pub struct Fabric {
     macs: HashMap<[u8; 6], usize>,
     /// End of the last frame delivered to each port, ps (output queue of the switch).
     busy_ps: Vec<u64>,
-    pcap: Option<PcapWriter<BufWriter<File>>>,
+    pcap: Option<Capture>,
     pub stats: FabricStats,
     /// A test's own fault: called for each frame, true = drop it.
     pub drop_if: Option<Box<dyn FnMut(usize, &Frame) -> bool + Send>>,
@@ -134,15 +133,9 @@ impl Fabric {
     pub fn attach(&mut self, port: usize, mac: [u8; 6]) {
         self.macs.insert(mac, port);
     }
-    /// Writes every frame that a card sends to a pcap file (nanosecond time stamps, card time).
+    /// Writes every frame that a card sends to a pcap file, in time order.
     pub fn record(&mut self, path: &Path) -> anyhow::Result<()> {
-        let f = BufWriter::new(File::create(path)?);
-        let h = PcapHeader {
-            ts_resolution: pcap_file::TsResolution::NanoSecond,
-            endianness: pcap_file::Endianness::Little,
-            ..Default::default()
-        };
-        self.pcap = Some(PcapWriter::with_header(f, h)?);
+        self.pcap = Some(Capture::create(path)?);
         Ok(())
     }
     /// Time of `len` frame bytes on the wire, ps.
@@ -162,12 +155,7 @@ impl Fabric {
             self.stats.frames += 1;
             self.stats.bytes += f.data.len() as u64;
             if let Some(p) = &mut self.pcap {
-                let t = Duration::from_nanos(f.start_ps / 1000);
-                // A full disk ends the capture, not the run.
-                if let Err(e) = p.write_packet(&PcapPacket::new(t, f.data.len() as u32, &f.data)) {
-                    eprintln!("metaroce: can't write the packet capture ({e}); the capture stops here, the run goes on");
-                    self.pcap = None;
-                }
+                p.add(f.start_ps, &f.data);
             }
             if let Some(t) = &mut self.tap {
                 t(Seen::Sent, port, &f);
@@ -273,12 +261,9 @@ impl Fabric {
         }
     }
 
-    /// Flushes the capture.
+    /// Completes the capture.
     pub fn finish(&mut self) {
-        if let Some(p) = self.pcap.take() {
-            use std::io::Write;
-            let _ = p.into_writer().flush();
-        }
+        self.pcap = None;
     }
 }
 

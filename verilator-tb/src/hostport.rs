@@ -5,6 +5,7 @@ use crate::{
     ffi::{In, Out},
     memory::{Memory, Ticket},
     rng::Rng,
+    stamps::Latencies,
 };
 use serde::{Deserialize, Serialize};
 use std::collections::VecDeque;
@@ -61,9 +62,12 @@ pub struct HostPortStats {
     pub payload_bytes: u64,
     pub first_payload_ps: u64,
     pub last_payload_ps: u64,
-    /// First bit of the first, last bit of the last received frame that carries work (has a stamp).
+    /// First bit of the first received frame that carries work (has a stamp); last bit of the last one before the last payload write.
     pub first_frame_ps: u64,
     pub last_frame_ps: u64,
+    /// Last bit of the last one of all.
+    #[serde(skip)]
+    pub arrived_ps: u64,
     /// Such frames that are UD datagrams, and the bytes of GRH area that are written with them: the IP header.
     pub datagrams: u64,
     pub grh_bytes: u64,
@@ -86,36 +90,9 @@ pub struct HostPort {
     read_budget_ps: u64,
     write_budget_ps: u64,
     pub stats: HostPortStats,
-    latency: LatencyLog,
+    latency: Latencies,
     /// Silence since the last payload write, ps.
     silent_ps: u64,
-}
-
-/// Times from a stamp (doorbell accepted) to the last payload write that carries it.
-#[derive(Default)]
-struct LatencyLog {
-    open: Option<(u64, u64)>,
-    samples: Vec<u32>,
-}
-
-impl LatencyLog {
-    fn add(&mut self, stamp: u64, now: u64) {
-        match &mut self.open {
-            Some((s, last)) if *s == stamp => *last = now,
-            _ => {
-                self.close();
-                self.open = Some((stamp, now));
-            }
-        }
-    }
-    fn close(&mut self) {
-        if let Some((s, last)) = self.open.take() {
-            if self.samples.len() < 4_000_000 {
-                self.samples
-                    .push(last.saturating_sub(s).min(u32::MAX as u64) as u32);
-            }
-        }
-    }
 }
 
 /// Bit field of a little-endian word array.
@@ -154,7 +131,7 @@ impl HostPort {
             read_budget_ps: 0,
             write_budget_ps: 0,
             stats: HostPortStats::default(),
-            latency: LatencyLog::default(),
+            latency: Latencies::default(),
             silent_ps: 0,
         }
     }
@@ -174,10 +151,9 @@ impl HostPort {
         self.pending.is_empty() && self.sending.is_none() && self.wr.is_empty()
     }
 
-    /// ns from doorbell to remote memory, one per stamp, in order.
+    /// ns from doorbell to remote memory, one per message with payload.
     pub fn take_latencies(&mut self) -> Vec<u32> {
-        self.latency.close();
-        std::mem::take(&mut self.latency.samples)
+        self.latency.take()
     }
 
     fn cost_ps(&self, bytes: usize) -> u64 {
@@ -324,6 +300,7 @@ impl HostPort {
                     self.silent_ps = 0;
                     self.stats.payload_bytes += len as u64;
                     self.stats.last_payload_ps = now_ps;
+                    self.stats.last_frame_ps = self.stats.arrived_ps;
                 }
                 mem.write(pasid, addr, &self.wr);
                 self.wr.clear();

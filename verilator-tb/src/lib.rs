@@ -4,7 +4,9 @@
 //! [`sim::Sim`] steps N cards with scripted hosts (repeats to the bit); [`server`] lets real
 //! processes with the rdma-core provider be the hosts.
 
+mod barrier;
 pub mod bench;
+mod capture;
 pub mod client;
 pub mod craft;
 pub mod door;
@@ -24,4 +26,5 @@ pub mod server;
 pub mod sim;
 pub mod soak;
 pub mod srq;
+pub mod stamps;
 pub mod watch;

@@ -5,6 +5,7 @@ use crate::{
     ffi::{Card, In, Out},
     hostport::{bits, HostPort, HostPortConfig},
     memory::Memory,
+    stamps::Doorbells,
 };
 use metaroce_hdl_spec::regs::{self, Ctr};
 use std::collections::VecDeque;
@@ -66,6 +67,7 @@ pub struct Node {
     pub cycles: u64,
     rate_mbps: u64,
     pub mmio: VecDeque<MmioWrite>,
+    doorbells: Doorbells,
     /// Frames sent since the last collection.
     pub sent: Vec<Frame>,
     /// Frames taken since the last collection, if anybody wants them.
@@ -117,6 +119,7 @@ impl Node {
             cycles: 0,
             rate_mbps,
             mmio: VecDeque::new(),
+            doorbells: Doorbells::default(),
             sent: vec![],
             taken: None,
             tx: None,
@@ -194,7 +197,11 @@ impl Node {
                         if st.first_frame_ps == 0 {
                             st.first_frame_ps = at_ps;
                         }
-                        st.last_frame_ps = st.last_frame_ps.max(end);
+                        // To the last one that brought something: who resends behind the end of the program is not part of it.
+                        st.arrived_ps = st.arrived_ps.max(end);
+                        if st.payload_bytes == 0 {
+                            st.last_frame_ps = st.arrived_ps;
+                        }
                         let (ud, ip, headers) = headers(&frame.data);
                         st.datagrams += ud as u64;
                         st.grh_bytes += if ud { ip as u64 } else { 0 };
@@ -266,7 +273,7 @@ impl Node {
         f.data.truncate(f.data.len() - (n.div_ceil(4) * 4 - n));
         if eop {
             let mut f = self.tx.take().expect("framing was checked");
-            f.stamp = stamp;
+            f.stamp = self.doorbells.mark(stamp, self.now_ps / 1000);
             self.tx_busy_ps = f.start_ps + self.wire_ps(f.data.len());
             self.tx_frames += 1;
             self.sent.push(f);
@@ -310,6 +317,7 @@ impl Node {
             if w.addr >= regs::PAGE && send {
                 self.marks.doorbell = self.cycles;
                 self.marks.first_tx = 0;
+                self.doorbells.add(&w, self.now_ps / 1000);
             }
         }
         self.sample_tx();

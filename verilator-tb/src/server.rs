@@ -5,7 +5,8 @@
 //! so that a peer that is slow to start is not timed out early.
 
 use crate::{
-    client::{Arena, Client, ClientMemory},
+    barrier::SpinBarrier,
+    client::{Arena, Client, ClientMemory, Unmapped},
     door::{Door, Hello},
     fabric::{Fabric, FabricStats},
     hostport::HostPortStats,
@@ -35,6 +36,9 @@ use std::{
 /// Cycles between two exchanges of frames: 397 ns at 322 MHz, under the fabric delay of 500 ns.
 pub const SLICE_CYCLES: u64 = 128;
 
+/// Silence after which the cards' threads sleep, too.
+const SOON_NS: u64 = 2_000_000;
+
 pub struct ServerConfig {
     pub sim: SimConfig,
     pub socket: PathBuf,
@@ -60,7 +64,12 @@ pub struct CardReport {
     pub latency_ns: Option<Percentiles>,
     /// Wall seconds in which the card waited for a client's agent.
     pub agent_wait_s: f64,
+    /// Doorbells that a client may not write.
     pub refused_accesses: u64,
+    /// DMA to or from memory that a client had registered and then unmapped or protected.
+    pub unmapped_accesses: u64,
+    /// The programs that did so.
+    pub unmapped: Vec<Unmapped>,
     pub clients: Vec<String>,
 }
 
@@ -78,7 +87,8 @@ pub fn percentiles(mut v: Vec<u32>) -> Option<Percentiles> {
         return None;
     }
     v.sort_unstable();
-    let at = |q: usize| v[(v.len() - 1) * q / 100];
+    // Nearest rank: as many per cent are at most this.
+    let at = |q: usize| v[(v.len() * q).div_ceil(100).max(1) - 1];
     Some(Percentiles {
         samples: v.len(),
         min: v[0],
@@ -116,9 +126,17 @@ impl Control {
     pub fn link(&self, card: usize, up: bool) -> bool {
         let slot = self.shared.slots.get(card);
         if let Some(s) = slot {
-            s.lock().expect("no panics while locked").link = Some(up);
+            let mut s = s.lock().expect("no panics while locked");
+            s.link = Some(up);
+            s.link_down = !up;
         }
         slot.is_some()
+    }
+    /// Cards whose link was taken down.
+    pub fn links_down(&self) -> Vec<usize> {
+        let down = |s: &Mutex<Slot>| s.lock().expect("no panics while locked").link_down;
+        let s = &self.shared.slots;
+        (0..s.len()).filter(|k| down(&s[*k])).collect()
     }
     /// Frames that have been on the wire.
     pub fn frames(&self) -> u64 {
@@ -211,35 +229,10 @@ struct Slot {
     fds: Vec<RawFd>,
     /// A wish to write LINK.
     link: Option<bool>,
+    /// What the last such wish was.
+    link_down: bool,
     want_report: bool,
     report: Option<CardReport>,
-}
-
-/// Barrier that spins a little and then yields: slices are short, and parked threads wake slowly.
-struct SpinBarrier {
-    n: usize,
-    count: AtomicUsize,
-    round: AtomicUsize,
-}
-
-impl SpinBarrier {
-    fn wait(&self) {
-        let round = self.round.load(Ordering::Acquire);
-        if self.count.fetch_add(1, Ordering::AcqRel) + 1 == self.n {
-            self.count.store(0, Ordering::Release);
-            self.round.fetch_add(1, Ordering::AcqRel);
-            return;
-        }
-        let mut spins = 0u32;
-        while self.round.load(Ordering::Acquire) == round {
-            spins += 1;
-            if spins < 200 {
-                std::hint::spin_loop();
-            } else {
-                thread::yield_now();
-            }
-        }
-    }
 }
 
 /// Runs the simulation until `Control::stop`. `ready` gets the control handle once clients may connect.
@@ -268,11 +261,7 @@ pub fn serve(cfg: &ServerConfig, ready: impl FnOnce(Control)) -> anyhow::Result<
         frames: AtomicU64::new(0),
         base_ps: AtomicU64::new(0),
         target_ps: AtomicU64::new(sim.now_ps()),
-        barrier: SpinBarrier {
-            n,
-            count: AtomicUsize::new(0),
-            round: AtomicUsize::new(0),
-        },
+        barrier: SpinBarrier::new(n),
         slots: (0..n).map(|_| Mutex::default()).collect(),
         ids: sim.ids.clone(),
         hw: sim.hw,
@@ -296,6 +285,7 @@ pub fn serve(cfg: &ServerConfig, ready: impl FnOnce(Control)) -> anyhow::Result<
         fabric,
         door,
         busy: Duration::ZERO,
+        drowsy: false,
     });
     let mut reports = vec![];
     let mut last = None;
@@ -340,6 +330,8 @@ struct Leader {
     fabric: Fabric,
     door: Door,
     busy: Duration,
+    /// The last thing that happened was a long silence.
+    drowsy: bool,
 }
 
 fn worker(
@@ -374,7 +366,7 @@ fn worker(
             break;
         }
     }
-    (finish(k, node), lead)
+    (finish(k, node, shared), lead)
 }
 
 fn clients(node: &mut Node) -> &mut ClientMemory {
@@ -547,7 +539,10 @@ fn serve_clients(node: &mut Node, shared: &Shared) {
         // DMA has stopped with `dead`; the card forgets the process before its PASID is used again.
         let mut b = [0u8; cmd::CMD_BYTES];
         let r = admin_command(node, cmd::op::TEARDOWN, pasid as u32, &mut b);
-        let c = clients(node).clients.remove(&pasid).expect("it was there");
+        let c = clients(node).remove(pasid);
+        if let Some(u) = c.unmapped() {
+            shared.log(format_args!("{u}"));
+        }
         shared.clients.fetch_sub(1, Ordering::SeqCst);
         shared.log(format_args!(
             "client {} (pid {}) left: {}{}",
@@ -670,6 +665,7 @@ impl Leader {
                     .fetch_add(base - done.min(base), Ordering::AcqRel);
             }
         } else {
+            self.drowsy = false;
             drop(slots);
         }
         for (fd, got) in self.door.visitors() {
@@ -723,12 +719,11 @@ impl Leader {
             })
             .collect();
         let ns = ns.unwrap_or(u64::MAX).min(100_000_000);
-        let ts = libc::timespec {
-            tv_sec: 0,
-            tv_nsec: ns as i64,
-        };
-        let mut woken = false;
-        if !shared.stop.load(Ordering::Acquire) {
+        let mut poll = |ns: u64| {
+            let ts = libc::timespec {
+                tv_sec: 0,
+                tv_nsec: ns as i64,
+            };
             // SAFETY: the array and the time outlive the call; no signal mask.
             let n = unsafe {
                 libc::ppoll(
@@ -738,7 +733,18 @@ impl Leader {
                     std::ptr::null(),
                 )
             };
-            woken = n > 0;
+            n > 0
+        };
+        let mut woken = false;
+        if !shared.stop.load(Ordering::Acquire) {
+            // While traffic flows a program answers soon, and the other threads stay awake for it.
+            let first = if self.drowsy { 0 } else { ns.min(SOON_NS) };
+            woken = first != 0 && poll(first);
+            if !woken && ns > first {
+                woken = shared.barrier.rest(|| poll(ns - first));
+                self.drowsy = true;
+            }
+            self.drowsy &= !woken;
         }
         (begun.elapsed(), woken)
     }
@@ -774,6 +780,7 @@ fn report(k: usize, node: &mut Node) -> CardReport {
         .collect();
     let (cycles, host) = (node.cycles, node.host.stats);
     let mem = clients(node);
+    let unmapped = mem.unmapped();
     CardReport {
         card: k,
         cycles,
@@ -781,14 +788,19 @@ fn report(k: usize, node: &mut Node) -> CardReport {
         host,
         latency_ns: latency,
         agent_wait_s: mem.waited.as_secs_f64(),
-        refused_accesses: mem.clients.values().map(|c| c.refused).sum(),
+        refused_accesses: mem.refused(),
+        unmapped_accesses: unmapped.iter().map(|u| u.accesses).sum(),
+        unmapped,
         clients: mem.clients.values().map(|c| c.name.clone()).collect(),
     }
 }
 
-fn finish(k: usize, mut node: Node) -> CardReport {
+fn finish(k: usize, mut node: Node, shared: &Shared) -> CardReport {
     let r = report(k, &mut node);
     for c in clients(&mut node).clients.values_mut() {
+        if let Some(u) = c.unmapped() {
+            shared.log(format_args!("{u}"));
+        }
         c.send(&Head::new(Kind::Goodbye), b"the simulator was stopped");
     }
     r

@@ -167,7 +167,7 @@ pub fn run(root: &Path, filter: &[String]) -> Result<()> {
 fn markdown(cells: &[Vec<&str>]) -> String {
     let mut t = String::from(
         "# perftest's tools\n\nThe distribution's tools, unmodified, between two simulated cards (`./metaroce perftest`), 160 messages each. Reproduce: `cargo xtask tools` (some minutes).\n\
-         An empty cell: perftest has no such option for this tool.\n\n| tool | transport |",
+         An empty cell: perftest has no such option for this tool. `-I 0` and `-I 64`: perftest knows by their vendor numbers which devices have inline data, and switches it off on all others (it says so), so these columns show that the option does no harm; inline data itself is in `cargo xtask bench` and the tests.\n\n| tool | transport |",
     );
     for (o, _) in OPTIONS {
         write!(t, " `{o}` |").expect("a string");

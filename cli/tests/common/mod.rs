@@ -305,5 +305,7 @@ pub fn assert_clean(r: &Value) {
         }
         let refused = r["report"]["cards"][k]["refused_accesses"].as_u64();
         assert_eq!(refused, Some(0), "card {k}: refused accesses");
+        let unmapped = &r["report"]["cards"][k]["unmapped"];
+        assert_eq!(unmapped, &Value::Array(vec![]), "card {k}: unmapped memory");
     }
 }

@@ -361,7 +361,8 @@ impl<const LOG_QP: usize, const LOG_SQ: usize, const LOG_MR: usize> Logic
         self.t.next.aeth = 0.into();
         self.t.next.resp = false;
         self.t.next.resp_end = !self.rc.val() & self.last.q.val();
-        self.t.next.stamp = self.stp.q.val();
+        self.t.next.stamp = (bit_cast::<48, 12>(self.qp.q.val()) << 16)
+            | (bit_cast::<48, 16>(self.x.val().wqe_next) | (bits::<48>(1) << 47));
         self.t.next.seg_mr = self.key.val().get_bits::<16>(8);
         self.t.next.seg_va = self.segva.q.val();
         self.t.next.seg_len = self.seglen.q.val();

@@ -624,6 +624,8 @@ impl World {
         };
         let class = [0, 0x20, 0x60][q.cfg.qp_type.index()];
         assert_eq!(c.opcode.index(), want | class, "opcode of {p:?} for {w:?}");
+        let mark = 1 << 47 | (i as u64) << 16 | w.idx as u64;
+        assert_eq!(u64::from(c.stamp), mark, "mark of {p:?} for {w:?}");
         if w.op >= 5 {
             assert_eq!(c.len.index(), 0);
             assert!(p.segs.is_empty());
@@ -650,7 +652,6 @@ impl World {
         assert_eq!(c.se, last && w.solicited && w.op != 3, "se of {w:?}");
         assert!(c.ackreq || q.uc() || !(last || psn & 15 == 15));
         assert!(!(c.ackreq && q.uc()));
-        assert_eq!(u64::from(c.stamp), 0xD00 + i as u64);
         let mut pieces = vec![];
         if w.inline && w.len > 0 {
             pieces.push(INLINE(w.len));
