@@ -31,15 +31,12 @@ const RC: usize = 8;
 const UC: usize = RC;
 const UD: usize = RC + 1;
 const QPS: usize = RC + 2;
-/// Messages per QP and direction in a round: of RC many, so that a lost packet of one QP stops few of the others;
-/// of UC and UD as many as there are receives.
-const PER_ROUND: [usize; QPS] = {
-    let mut n = [32; QPS];
-    (n[UC], n[UD]) = (8, 8);
-    n
-};
-/// Messages of a round.
-pub const ROUND: u64 = 2 * (32 * RC as u64 + 8 + 8);
+/// Messages per UC or UD QP and direction in a round: as many as there are receives.
+const PER_ROUND: usize = 8;
+/// The same of RC in a long run: many, so that a lost packet of one QP stops few of the others.
+const MANY: usize = 32;
+/// Messages of a round of a long run.
+pub const ROUND: u64 = 2 * (MANY * RC + 2 * PER_ROUND) as u64;
 
 // Places in both buffers: words of atomics, receives of UC and UD, then what a round hands out.
 const WORDS: u64 = 4;
@@ -119,13 +116,24 @@ pub struct Soak {
     taken: [[u64; 2]; 2],
     done: [u64; 2],
     cycles: u64,
+    /// Messages per RC QP and direction in a round.
+    per_rc: usize,
     invalidated: u64,
     /// Of each end and RC QP.
     windows: [[[(Window, Use); WINDOWS]; RC]; 2],
 }
 
 impl Soak {
+    /// For a long run.
     pub fn new(leg: Leg) -> Soak {
+        Soak {
+            per_rc: MANY,
+            ..Soak::short(leg)
+        }
+    }
+
+    /// With short rounds.
+    pub fn short(leg: Leg) -> Soak {
         let cfg = SimConfig {
             cards: 2,
             fabric: FabricConfig {
@@ -184,6 +192,7 @@ impl Soak {
             taken: Default::default(),
             done: [0; 2],
             cycles: 0,
+            per_rc: PER_ROUND,
             invalidated: 0,
             windows,
         };
@@ -427,10 +436,10 @@ impl Soak {
                 }
             }
         }
-        for n in 0..32 {
+        for n in 0..self.per_rc {
             for e in 0..2 {
                 for q in 0..QPS {
-                    if n < PER_ROUND[q] {
+                    if q < RC || n < PER_ROUND {
                         self.post(e, q);
                     }
                 }

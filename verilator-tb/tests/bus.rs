@@ -28,7 +28,7 @@ fn b18_every_limit() {
         ..Leg::random(&mut rng)
     };
     println!("{leg:?}");
-    let mut s = Soak::new(leg);
+    let mut s = Soak::short(leg);
     for mps in 0..3 {
         for mrrs in 0..6 {
             let cfg = HostPortConfig {

@@ -22,7 +22,7 @@ fn a_few_rounds() {
             ..Leg::random(&mut rng)
         };
         println!("{leg:?}");
-        let mut s = Soak::new(leg);
+        let mut s = Soak::short(leg);
         let frames: u64 = (0..4).map(|_| s.round()).sum();
         println!("{frames} frames, {} windows invalidated", s.invalidated());
         assert!(s.invalidated() > 0);

@@ -47,7 +47,7 @@ unsafe extern "C" fn clock_for(clock: c_int, out: *mut timespec, caller: usize) 
         _ if !of_program(caller) || out.is_null() => None,
         CLOCK_REALTIME | CLOCK_REALTIME_COARSE => Some(time::of_day()),
         CLOCK_MONOTONIC | CLOCK_MONOTONIC_RAW | CLOCK_MONOTONIC_COARSE | CLOCK_BOOTTIME => {
-            Some(time::now())
+            Some(time::now(time::Clock::Monotonic))
         }
         _ => None,
     };

@@ -2,8 +2,10 @@
 //!
 //! time = card time + `EXTRA`. Card time stands still while the cards wait for the programs, and creeps while they work,
 //! so a program that spins on the clock would spin for minutes. After [`SPIN_READS`] reads and [`SPIN_NS`] of wall time
-//! without a doorbell of this process it counts as spinning, and wall time is added until its next doorbell. Wall time in which the processor
-//! was taken away from the program is not added: between a look at one clock and a look at the other it would be an error of milliseconds.
+//! without a doorbell of this process it counts as spinning, and wall time is added until its next doorbell. It is added when a clock is asked a second
+//! time: two clocks asked one after the other show the same, or a program that compares them (perftest learns the counter's frequency so) would
+//! find an error of milliseconds whenever it waits for the processor in between. For the same reason most of the wall time in which the processor was taken away is
+//! not added.
 use core::ffi::c_int;
 use core::sync::atomic::{AtomicPtr, AtomicU64, AtomicUsize, Ordering::*};
 
@@ -29,6 +31,9 @@ static SEEN: AtomicU64 = AtomicU64::new(0);
 static SINCE: AtomicU64 = AtomicU64::new(0);
 /// How often the thread that read last had given the processor away of its own will.
 static WAITS: AtomicU64 = AtomicU64::new(0);
+/// Which clock was asked last, and how often another one than before, in a row.
+static ASKED: AtomicU64 = AtomicU64::new(0);
+static TURNS: AtomicU64 = AtomicU64::new(0);
 /// Realtime minus monotonic time when the program began.
 static EPOCH: AtomicU64 = AtomicU64::new(0);
 
@@ -64,8 +69,16 @@ pub unsafe fn start() {
     SINCE.store(now, Relaxed);
 }
 
-/// Monotonic time of the program, ns.
-pub unsafe fn now() -> u64 {
+/// The clocks of a program.
+#[derive(Clone, Copy)]
+pub enum Clock {
+    Counter = 1,
+    Day,
+    Monotonic,
+}
+
+/// Monotonic time of the program, ns, as `clock` shows it.
+pub unsafe fn now(clock: Clock) -> u64 {
     let wall = wall(libc::CLOCK_MONOTONIC);
     READERS.fetch_add(1, SeqCst);
     let (card, bells) = (CARD.load(SeqCst), BELLS.load(SeqCst));
@@ -81,8 +94,18 @@ pub unsafe fn now() -> u64 {
             && wall.saturating_sub(SINCE.load(Relaxed)) >= SPIN_NS;
     }
     READERS.fetch_sub(1, SeqCst);
-    let mut passed = wall.saturating_sub(WALL.fetch_max(wall, Relaxed));
-    if spins && !waited() {
+    // Two clocks in turn, again and again, are a wait as well.
+    let again = if ASKED.swap(clock as u64, Relaxed) == clock as u64 {
+        TURNS.store(0, Relaxed);
+        true
+    } else {
+        TURNS.fetch_add(1, Relaxed) >= 2
+    };
+    let mut passed = 0;
+    if again || !spins {
+        passed = wall.saturating_sub(WALL.fetch_max(wall, Relaxed));
+    }
+    if again && spins && !waited() {
         passed = passed.min(LEAP_NS);
     }
     let extra = if spins {
@@ -96,7 +119,7 @@ pub unsafe fn now() -> u64 {
 
 /// The same as time of day, ns.
 pub unsafe fn of_day() -> u64 {
-    now().wrapping_add(EPOCH.load(Relaxed))
+    now(Clock::Day).wrapping_add(EPOCH.load(Relaxed))
 }
 
 /// The provider says where card time and the number of doorbells are once a device is open; null when it closes.
@@ -106,7 +129,7 @@ pub unsafe extern "C" fn metaroce_card_clock(card: *mut AtomicU64, bells: *mut A
     if !super::on() {
         return;
     }
-    let before = now();
+    let before = now(Clock::Monotonic);
     CARD.store(core::ptr::null_mut(), SeqCst);
     while READERS.load(SeqCst) != 0 {
         core::hint::spin_loop();

@@ -92,7 +92,7 @@ unsafe extern "C" fn on_fault(signal: c_int, info: *mut siginfo_t, context: *mut
     if (*info).si_code == SI_KERNEL {
         if let Some((bytes, with_core)) = counter_read(at as *const u8) {
             let (v, core) = if of_program(at) {
-                (time::now().wrapping_mul(TICKS), 0)
+                (time::now(time::Clock::Counter).wrapping_mul(TICKS), 0)
             } else {
                 real()
             };
