@@ -17,8 +17,8 @@ use metaroce_protocol::{
 const M24: u64 = (1 << 24) - 1;
 /// Every so many messages an ACK is asked for.
 const ASK: u64 = 16;
-/// Frames on the wire ahead of the card.
-const AHEAD: u64 = 64;
+/// Messages without an ACK: no more than headers that the card can hold, for the wire is faster than it is.
+const OPEN: u64 = 96;
 
 /// `messages` messages from PSN `first` on; the number of ACKs. `tell` gets the number of messages now and then.
 ///
@@ -37,7 +37,7 @@ pub fn count(messages: u64, first: u32, mut tell: impl FnMut(u64)) -> Result<u64
     let mut at = p.sim.nodes[1].now_ps + 100_000;
     let mut quiet = 0;
     while acked < messages {
-        while sent < messages && sent < acked + 4 * AHEAD {
+        while sent < messages && sent < acked + OPEN {
             let ask = sent % ASK == ASK - 1 || sent == messages - 1;
             let r = PacketRepr {
                 dest_qpn: qpn,
