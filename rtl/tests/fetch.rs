@@ -139,7 +139,10 @@ fn run(receive: bool, hard: bool, seed: u64, logs: &[u64]) {
                 wrong = Some(if back > 0 && r.rung == r.posted && rng.p(0.3) {
                     r.posted.wrapping_sub(1 + rng.below(back as u64) as u16)
                 } else {
-                    r.freed.wrapping_add((most + beyond) as u16)
+                    // in ERR receives are flushed without being freed: what counts is what was posted
+                    let flushed = receive && r.state == 6;
+                    let from = if flushed { r.rung } else { r.freed };
+                    from.wrapping_add((most + beyond) as u16)
                 });
             }
         }

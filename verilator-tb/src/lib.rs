@@ -16,6 +16,7 @@ pub mod ffi;
 pub mod fuzz;
 pub mod hostport;
 pub mod memory;
+pub mod msn;
 pub mod node;
 pub mod pair;
 pub mod recovery;

@@ -9,7 +9,7 @@ use common::{
 use metaroce_hdl_spec::{
     cmd,
     regs::{doorbell, PAGE},
-    wqe::op,
+    wqe::{op, sq},
 };
 use metaroce_protocol::{
     timing::{ack_timeout_ns, rnr_timer_ns},
@@ -653,6 +653,38 @@ fn wrong_producer_indices() {
         p.connect(q, &c);
         let i = p.post(0, q, &wr);
         assert_eq!(take(&mut p, 0, 1), [(i, SUCCESS, false)], "{what}");
+    }
+    cover::finish("errors", &mut p);
+}
+
+/// A bad WQE that says it has more units than were posted: its own error and nothing more. (The card went around the ring behind it,
+/// and filled the CQ.)
+#[test]
+fn more_units_than_posted() {
+    let c = fast();
+    let (mut p, log) = pair(0, LEN, &c);
+    let wr = p.rdma(0, op::WRITE, 0, 0, 8);
+    for before in 0..3 {
+        let q = p.add(&c, 4, 4);
+        for _ in 0..before {
+            p.post(0, q, &wr);
+        }
+        let got = take(&mut p, 0, before);
+        assert!(got.iter().all(|c| c.1 == SUCCESS), "{got:?}");
+        p.run(2000);
+        log.clear();
+        let end = &mut p.ends[0];
+        let i = end.host.post_send(&mut p.sim, &mut end.qps[q], &wr);
+        let qp = end.qps[q].clone();
+        let mut unit = p.sim.mem(0).peek_vec(1, qp.sq + i as u64 * 64, 64);
+        sq::units.put(&mut unit, 5);
+        sq::opcode.put(&mut unit, 0x3E);
+        p.sim.mem(0).poke(1, qp.sq + i as u64 * 64, &unit);
+        p.ends[0].host.ring_sq(&mut p.sim, &qp);
+        assert_eq!(take(&mut p, 0, 1), [(i, LOC_QP_OP, false)]);
+        p.run(20_000);
+        assert_eq!((p.state(0, q), p.poll(0)), (ERR, None), "after {before}");
+        assert_eq!(log.requests(0).len(), 0);
     }
     cover::finish("errors", &mut p);
 }

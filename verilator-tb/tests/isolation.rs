@@ -31,7 +31,8 @@ fn small_messages() {
     }
 }
 
-/// Large messages fill the wire: a clean neighbour takes its half, and a bad one may cost at most a quarter of what that one leaves.
+/// Large messages fill the wire. A neighbour costs at most a quarter of the rate alone; but one whose every packet goes out again and again
+/// has the right to half of the wire, as a clean one has: at most a quarter of what that one leaves.
 #[test]
 fn large_messages() {
     let f = Flow {
@@ -43,12 +44,18 @@ fn large_messages() {
         both_ways: false,
         messages: 200,
     };
+    let alone = isolation(&f, None).0.messages_per_s;
     let fair = isolation(&f, Some(Attack::Clean)).0.messages_per_s;
     for kind in &ATTACKS[1..] {
         // of two QPNs, since a retry storm depends on the place of its QP
         let (t, rounds) = isolation(&f, Some(*kind));
         let (u, _) = isolation_after(&f, Some(*kind), 1);
-        let part = (t.messages_per_s + u.messages_per_s) / 2.0 / fair;
+        let of = if *kind == Attack::RetryStorm {
+            fair
+        } else {
+            alone
+        };
+        let part = (t.messages_per_s + u.messages_per_s) / 2.0 / of;
         println!(
             "beside {}: {:.1} %, {rounds} rounds",
             kind.name(),

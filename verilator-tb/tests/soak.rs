@@ -28,3 +28,10 @@ fn a_few_rounds() {
         assert!(s.invalidated() > 0);
     }
 }
+
+/// An MSN counts the messages of its connection. The wrap of its 24 bits: `cargo xtask soak -- --msn`.
+#[test]
+fn msn_counts_messages() {
+    let acks = metaroce_tb::msn::count(2000, 0xFF_FF00, |_| {}).unwrap_or_else(|m| panic!("{m}"));
+    assert!(acks > 20, "{acks}");
+}

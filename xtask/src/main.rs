@@ -38,7 +38,7 @@ enum Task {
         #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
         args: Vec<String>,
     },
-    /// Long random run with faults on the wire: [MESSAGES] [SEED]; `-- --faults [SEED]`: one fault at every frame of every operation
+    /// Long random run with faults on the wire: [MESSAGES] [SEED]; `-- --faults [SEED]`: one fault at every frame of every operation; `-- --msn [MESSAGES] [PSN]`: more messages than an MSN counts
     Soak { args: Vec<String> },
     /// Random frames, commands, work requests, host messages: [wire|commands|wqes|socket] [SECONDS] [SEED]
     Fuzz { args: Vec<String> },

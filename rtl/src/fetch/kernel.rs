@@ -165,7 +165,12 @@ impl<const LQ: usize, const LS: usize, const A: usize> Logic for Fetch<LQ, LS, A
         self.mask.next = bits::<16>(0xFFFF) << self.log.q.val();
         self.mask.next = !self.mask.val();
         self.cur_pi.next = self.cur.val().pi;
-        self.nuna.next = !self.una.rdata.val();
+        self.from.next = self.una.rdata.val();
+        if self.receive.val() & (self.cfg_state.val() == 6) {
+            // receives that are flushed are not freed one by one
+            self.from.next = self.cur_pi.val();
+        }
+        self.nfrom.next = !self.from.val();
         self.excess.next = self.over.q.val() & !self.mask.val();
         // all ones: nothing is posted
         self.bad.next = (self.excess.val().any() & !self.over.q.val().all())
@@ -295,9 +300,9 @@ impl<const LQ: usize, const LS: usize, const A: usize> Logic for Fetch<LQ, LS, A
                 self.sw.next = self.cur.val();
                 self.limit.d.next = self.una.rdata.val() + self.num_slots.val();
                 // of a doorbell: units between freed and posted, new and old; and of the new one less
-                self.gap.d.next = self.x.q.val() - self.una.rdata.val();
-                self.old.d.next = self.cur_pi.val() - self.una.rdata.val();
-                self.over.d.next = self.x.q.val() + self.nuna.val();
+                self.gap.d.next = self.x.q.val() - self.from.val();
+                self.old.d.next = self.cur_pi.val() - self.from.val();
+                self.over.d.next = self.x.q.val() + self.nfrom.val();
                 self.k_new.d.next = self.k_db.q.val() & self.live.val();
                 self.k_note.d.next = self.receive.val() & (self.cfg_state.val() == 6);
                 self.k_srq.d.next = self.is_srq.val();

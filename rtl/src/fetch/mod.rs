@@ -60,7 +60,7 @@ pub enum FetchState {
 /// * `db_direct`: the unit goes straight to its slot if it is the next one, has a slot, and no read is under way; else it is read like any other.
 ///   `ready` then follows 4 cycles after the doorbell (more while `fill` units arrive).
 /// * `notify` (receive) repeats a doorbell of a QP in ERR.
-/// * A doorbell that leaves more than the ring holds between freed and posted, or goes back, changes nothing but that the ring is dead, as if it could not be read (`flt`).
+/// * A doorbell that leaves more than the ring holds between freed (in ERR of receives: posted before) and posted, or goes back, changes nothing but that the ring is dead, as if it could not be read (`flt`).
 /// * An SRQ whose ring is dead looks as if nothing were posted beyond what is on the card.
 /// * After `rst` the tables are cleared, one QP a cycle.
 /// * RESET: clears the indices; answered when no read is in flight. Other control orders are answered at once.
@@ -226,7 +226,8 @@ pub struct Fetch<const LQ: usize, const LS: usize, const A: usize> {
     ctx_w: Signal<Local, FetchCtx>,
     sw: Signal<Local, FetchSt>,
     fi_next: Signal<Local, Bits<16>>,
-    nuna: Signal<Local, Bits<16>>,
+    from: Signal<Local, Bits<16>>,
+    nfrom: Signal<Local, Bits<16>>,
     cur_pi: Signal<Local, Bits<16>>,
     excess: Signal<Local, Bits<16>>,
     bad: Signal<Local, bool>,
@@ -396,7 +397,8 @@ impl<const LQ: usize, const LS: usize, const A: usize> Fetch<LQ, LS, A> {
             ctx_w: Default::default(),
             sw: Default::default(),
             fi_next: Default::default(),
-            nuna: Default::default(),
+            from: Default::default(),
+            nfrom: Default::default(),
             cur_pi: Default::default(),
             excess: Default::default(),
             bad: Default::default(),

@@ -602,6 +602,10 @@ impl<const LOG_QP: usize, const LOG_SQ: usize, const LOG_MR: usize> Logic
                 self.all.d.next = false;
                 self.sum.d.next = bit_cast::<36, 32>(self.ss.val().len);
                 self.st.d.next = St::Chk;
+                if !self.enough.val() {
+                    // a bad WQE may say that it has more units than were posted: it ends with them
+                    self.step.d.next = self.avd.q.val().get_bits::<3>(0);
+                }
                 if self.wbad.q.val() {
                     self.lstat.d.next = 2.into();
                     self.st.d.next = St::Lerr;

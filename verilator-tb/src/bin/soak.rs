@@ -1,8 +1,9 @@
-//! Long runs in card time: `soak [MESSAGES] [SEED]`, and one fault at every frame of everything: `soak --faults [SEED]`.
+//! Long runs in card time: `soak [MESSAGES] [SEED]`; one fault at every frame of everything: `soak --faults [SEED]`; more messages on a
+//! connection than an MSN can count: `soak --msn [MESSAGES] [PSN]`.
 //! `cargo xtask soak` runs it.
 
 use metaroce_tb::{
-    faults,
+    faults, msn,
     rng::Rng,
     soak::{Leg, Soak, ROUND},
 };
@@ -13,20 +14,46 @@ const ROUNDS: u64 = 40;
 
 fn main() {
     let mut args: Vec<String> = std::env::args().skip(1).collect();
-    let every = args.first().is_some_and(|a| a == "--faults");
-    if every {
+    let what = args.first().filter(|a| a.starts_with("--")).cloned();
+    if what.is_some() {
         args.remove(0);
     }
     let mut args = args.iter().map(|a| {
         a.parse::<u64>()
-            .expect("soak [MESSAGES] [SEED] | --faults [SEED]")
+            .expect("soak [MESSAGES] [SEED] | --faults [SEED] | --msn [MESSAGES] [PSN]")
     });
-    if every {
-        every_frame(args.next().unwrap_or(1));
-    } else {
-        let messages = args.next().unwrap_or(20_000);
-        random(messages, args.next().unwrap_or(1));
+    match what.as_deref() {
+        None => {
+            let messages = args.next().unwrap_or(20_000);
+            random(messages, args.next().unwrap_or(1));
+        }
+        Some("--faults") => every_frame(args.next().unwrap_or(1)),
+        Some("--msn") => {
+            let messages = args.next().unwrap_or((1 << 24) + 10_000);
+            many_messages(messages, args.next().unwrap_or(0xFF_0000));
+        }
+        Some(w) => panic!("soak: {w}? --faults or --msn"),
     }
+}
+
+fn many_messages(messages: u64, psn: u64) {
+    println!("soak: {messages} messages on one connection from PSN {psn:#x}");
+    let began = Instant::now();
+    let mut told = began;
+    let acks = msn::count(messages, psn as u32 & 0xFF_FFFF, |n| {
+        if told.elapsed() > Duration::from_secs(5) {
+            told = Instant::now();
+            let t = began.elapsed().as_secs_f64();
+            let left = (messages - n) as f64 * t / n as f64;
+            println!(
+                "soak: {:3} % {n}/{messages} messages, {t:.0} s, {left:.0} s left",
+                100 * n / messages
+            );
+        }
+    });
+    let acks = acks.unwrap_or_else(|m| panic!("{m}"));
+    let t = began.elapsed().as_secs_f64();
+    println!("soak: {messages} messages, each of {acks} ACKs has their number; {t:.0} s");
 }
 
 fn every_frame(seed: u64) {

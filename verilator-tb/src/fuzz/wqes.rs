@@ -10,6 +10,9 @@ use crate::{
 };
 use metaroce_hdl_spec::{regs, table::qp_type, wqe};
 
+/// Completions that a step can bring: five requests, a ring of 64 for each wrong producer index, the receives of all rings.
+const MOST: u64 = 5 * (5 + 64) + 6 * 64;
+
 pub struct Wqes {
     w: World,
     units: u64,
@@ -192,7 +195,11 @@ impl Fuzz for Wqes {
         }
         self.w.clean()?;
         self.w.settle()?;
-        self.completions += self.w.drain();
+        let new = self.w.drain();
+        self.completions += new;
+        if new > MOST {
+            return Err(format!("{new} completions in one step"));
+        }
         self.w.strays()
     }
 
