@@ -69,7 +69,14 @@ pub fn check(path: &Path) -> Result<bool> {
 }
 
 /// A folder as a lock: held until dropped.
-pub struct Lock(#[allow(dead_code)] File);
+pub struct Lock(File);
+
+impl Drop for Lock {
+    fn drop(&mut self) {
+        // SAFETY: an open descriptor. Closing it would do the same, unless a child still had a copy.
+        unsafe { libc::flock(self.0.as_raw_fd(), libc::LOCK_UN) };
+    }
+}
 
 /// Waits until nobody else holds the folder `path`; makes it if there is none and `create`. None: there is none.
 pub fn lock(path: &Path, create: bool) -> Result<Option<Lock>> {
