@@ -1,6 +1,6 @@
-//! `metaroce caps`: manifests of cards, read, checked and compared. Nothing here starts a card.
+//! `metaroce caps`: manifests of cards, read, checked and compared.
 
-use crate::output::{note, say};
+use crate::output::{note, say, Usage};
 use anyhow::{bail, Context, Result};
 use clap::{Subcommand, ValueEnum};
 use metaroce_hdl_spec::config;
@@ -21,8 +21,11 @@ use std::{
 /// Exit status of an answer that is "no".
 const NO: u8 = 4;
 
-/// A file of a manifest (JSON or CBOR image), or the name of one of our configurations.
+/// What stands for a manifest.
 const WHAT: &str = "File (JSON or CBOR image), or sim-100g, ecp5-1g";
+/// Where a part of one is enough.
+const ANY: &str =
+    "File (JSON or CBOR image), or sim-100g, ecp5-1g, or device:NAME for what a verbs device says";
 
 #[derive(Clone, Copy, ValueEnum)]
 pub enum Profile {
@@ -38,7 +41,7 @@ pub enum Profile {
 pub enum Caps {
     /// Shows a manifest
     Show {
-        #[arg(help = WHAT, value_name = "MANIFEST")]
+        #[arg(help = ANY, value_name = "MANIFEST")]
         manifest: String,
         /// The manifest itself, as JSON
         #[arg(long, conflicts_with = "markdown")]
@@ -80,15 +83,18 @@ pub enum Caps {
     },
     /// Several cards side by side
     Matrix {
-        #[arg(help = WHAT, value_name = "MANIFEST", required = true)]
+        #[arg(help = ANY, value_name = "MANIFEST", required = true)]
         manifests: Vec<String>,
         #[arg(long)]
         json: bool,
     },
 }
 
-/// A named configuration, or a file.
+/// A named configuration, a verbs device, or a file.
 fn load(what: &str) -> Result<Manifest, Error> {
+    if let Some(device) = what.strip_prefix("device:") {
+        return crate::caps_device::manifest(device);
+    }
     match config::ALL.iter().find(|c| c.name == what) {
         Some(c) => Ok(Manifest::of(c)),
         None => json::read(Path::new(what)).map_err(|e| match e {
@@ -134,6 +140,16 @@ fn tame(s: &str) -> String {
         .collect()
 }
 
+/// What a driver says is a part of a manifest: by what it leaves out nothing can be judged.
+fn whole(what: &[&String]) -> Result<()> {
+    match what.iter().find(|w| w.starts_with("device:")) {
+        Some(w) => bail!(Usage(format!(
+            "{w}: verbs say a part of what a card can do; that can be shown, alone or in a matrix, but not judged"
+        ))),
+        None => Ok(()),
+    }
+}
+
 pub fn run(c: &Caps) -> Result<u8> {
     match c {
         Caps::Show {
@@ -156,8 +172,12 @@ pub fn run(c: &Caps) -> Result<u8> {
             }
             Ok(0)
         }
-        Caps::Validate { manifest, json } => validate(manifest, *json),
+        Caps::Validate { manifest, json } => {
+            whole(&[manifest])?;
+            validate(manifest, *json)
+        }
         Caps::Diff { old, new, json } => {
+            whole(&[old, new])?;
             let (a, b) = (sound(old)?, sound(new)?);
             changes(&diff(&a, &b), *json)
         }
@@ -167,6 +187,7 @@ pub fn run(c: &Caps) -> Result<u8> {
             json,
             junit,
         } => {
+            whole(&[manifest])?;
             let m = sound(manifest)?;
             let name = profile.to_possible_value().expect("none is skipped");
             let p = profile::find(name.get_name()).expect("a test compares");

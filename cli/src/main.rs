@@ -1,6 +1,7 @@
 //! `metaroce`: simulated RDMA cards for unmodified verbs programs.
 
 mod caps;
+mod caps_device;
 mod daemon;
 mod doctor;
 mod output;

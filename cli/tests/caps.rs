@@ -1,5 +1,9 @@
-//! `metaroce caps` on files: what it prints, and its exit status.
+//! `metaroce caps` on files and on a simulated card: what it prints, and its exit status.
 
+mod common;
+use common::*;
+use metaroce_hdl_spec::config::SIM_100G;
+use metaroce_manifest::{json, Manifest};
 use std::{
     fs,
     path::{Path, PathBuf},
@@ -201,4 +205,65 @@ fn profile() {
     caps(&["profile", "gold", "sim-100g"])
         .code(2)
         .has("amc-full");
+}
+
+/// What the driver of a simulated card says through verbs is within its manifest; the tables are equal. (Queues are shorter, and SGEs fewer, by the driver's own limits.)
+#[test]
+fn a_verbs_device() {
+    caps(&["show", "device:nobody"])
+        .code(1)
+        .has("device:nobody");
+    if !have("ibv_devinfo") {
+        return;
+    }
+    let lab = Lab::new();
+    let shown = lab.dir.join("shown.json");
+    let line = format!(
+        "{METAROCE} caps show --json device:metaroce1 > {}",
+        shown.display()
+    );
+    lab.metaroce(&["run", "--", "sh", "-c", &line])
+        .wait(60)
+        .ok();
+    let device = json::read(&shown).unwrap();
+    assert_eq!(device.card.name, "metaroce1");
+    let card = Manifest::of(&SIM_100G);
+    assert!(device.capabilities.len() >= 13, "{device:?}");
+    for c in &device.capabilities {
+        let own = card.capability(&c.id).unwrap();
+        assert_eq!(c.has(), own.has(), "{}", c.id);
+        assert!(
+            c.set.iter().all(|w| own.set.contains(w)),
+            "{}: {:?}",
+            c.id,
+            c.set
+        );
+        for l in &c.limits {
+            let most = own
+                .limits
+                .iter()
+                .find(|o| o.name == l.name && o.unit == l.unit)
+                .unwrap()
+                .value;
+            assert!(l.value <= most, "{}.{}: {} > {most}", c.id, l.name, l.value);
+            let driver = ["work_queues", "scatter_gather"].contains(&c.id.as_str())
+                || l.name == "max_entries";
+            assert!(
+                driver || l.value == most,
+                "{}.{}: {} < {most}",
+                c.id,
+                l.name,
+                l.value
+            );
+        }
+    }
+    let atomicity = |m: &Manifest| {
+        m.ordering
+            .iter()
+            .find(|o| o.id == "atomicity")
+            .unwrap()
+            .scope
+    };
+    assert_eq!(atomicity(&device), atomicity(&card));
+    lab.assert_tidy();
 }

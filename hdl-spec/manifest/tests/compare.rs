@@ -1,11 +1,12 @@
 //! Profiles and differences.
 
-use metaroce_hdl_spec::config::SIM_100G;
+use metaroce_hdl_spec::config::{ECP5_1G, SIM_100G};
 use metaroce_manifest::{
     check::check,
     diff::{diff, Class},
-    json, profile, Action, Bound, Erratum, Fallback, Manifest, Scope, Stage, State, Version,
+    json, profile, Action, Bound, Erratum, Fallback, Manifest, Scope, Stage, State, Unit, Version,
 };
+use serde_json::Value;
 
 const ACME: &[u8] = include_bytes!("../../../docs/hdl/examples/acme-a200.json");
 
@@ -206,5 +207,63 @@ fn what_breaks_a_host() {
         assert_eq!(d.first().map(|c| c.class), Some(*class), "{what}: {d:?}");
         // and back it is something, too
         assert_ne!(diff(&new, &old), [], "{what}");
+    }
+}
+
+/// Every value in a file, by its path.
+fn leaves(v: &Value, at: String, out: &mut Vec<String>) {
+    match v {
+        Value::Object(m) => m
+            .iter()
+            .for_each(|(k, v)| leaves(v, format!("{at}/{k}"), out)),
+        Value::Array(a) => a
+            .iter()
+            .enumerate()
+            .for_each(|(i, v)| leaves(v, format!("{at}/{i}"), out)),
+        _ => out.push(at),
+    }
+}
+
+/// No field can be changed without `diff` (or the decoder, or `check`) naming it.
+#[test]
+fn every_field_is_compared() {
+    let words: Vec<Value> = [
+        State::ALL.iter().map(|w| w.name()).collect::<Vec<_>>(),
+        Stage::ALL.iter().map(|w| w.name()).collect(),
+        Bound::ALL.iter().map(|w| w.name()).collect(),
+        Unit::ALL.iter().map(|w| w.name()).collect(),
+        Action::ALL.iter().map(|w| w.name()).collect(),
+        Scope::ALL.iter().map(|w| w.name()).collect(),
+    ]
+    .concat()
+    .into_iter()
+    .map(Value::from)
+    .collect();
+    for old in [acme(), Manifest::of(&ECP5_1G), Manifest::of(&SIM_100G)] {
+        let text = serde_json::to_value(&old).unwrap();
+        let mut all = vec![];
+        leaves(&text, String::new(), &mut all);
+        assert!(all.len() > 200);
+        for at in all {
+            let leaf = text.pointer(&at).unwrap();
+            let others: Vec<Value> = match leaf {
+                Value::Bool(b) => vec![(!b).into()],
+                Value::Number(n) => vec![(n.as_u64().unwrap() + 1).into()],
+                Value::String(s) => [vec![format!("{s}x").into()], words.clone()].concat(),
+                v => panic!("{at}: {v}"),
+            };
+            let mut seen = false;
+            for other in others.iter().filter(|o| *o != leaf) {
+                let mut changed = text.clone();
+                *changed.pointer_mut(&at).unwrap() = other.clone();
+                if let Ok(new) = json::decode(changed.to_string().as_bytes()) {
+                    assert_ne!(diff(&old, &new), [], "{at}: {leaf} is {other}");
+                    seen = true;
+                    break;
+                }
+            }
+            // another major version is the one thing that nothing can be compared with
+            assert!(seen || at == "/schema/major", "{at}");
+        }
     }
 }
