@@ -1,5 +1,7 @@
 //! `metaroce`: simulated RDMA cards for unmodified verbs programs.
 
+mod caps;
+mod caps_device;
 mod daemon;
 mod doctor;
 mod output;
@@ -180,6 +182,11 @@ enum Command {
         #[arg(long, value_parser = seconds(), value_name = "SECONDS")]
         seconds: Option<u64>,
     },
+    /// What a card can do, as its manifest says (hardware-offload description language, docs/hdl)
+    Caps {
+        #[command(subcommand)]
+        caps: caps::Caps,
+    },
     /// The background process itself
     #[command(hide = true)]
     Serve {
@@ -336,6 +343,7 @@ fn run(c: Command) -> Result<u8> {
         Command::Stats { json } => daemon::stats(json),
         Command::Link { card, to } => daemon::link(&card, matches!(to, Way::Up)),
         Command::Pcap { file, seconds } => daemon::pcap(&file, seconds),
+        Command::Caps { caps } => caps::run(&caps),
         Command::Serve { sim, root } => daemon::serve(&sim, &root),
     }
 }

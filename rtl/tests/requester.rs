@@ -641,7 +641,7 @@ fn speed() {
 #[test]
 fn differential() {
     use metaroce_rtl::{diff::Diff, inputs};
-    for (seed, loss, cycles) in [(200u64, 0.0, 2500), (201, 0.1, 4000)] {
+    for (seed, loss, cycles) in [(200u64, 0.0, 2500), (201, 0.1, 6000)] {
         let mut w = World::new(seed);
         w.ready = 0.7;
         w.loss = loss;

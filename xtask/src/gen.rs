@@ -1,11 +1,13 @@
-//! Generated files: RTL structs of every layout of `hdl-spec`, and `docs/registers.md` ([`crate::gen_docs`]).
+//! Generated files: RTL structs of every layout of `hdl-spec`, `docs/registers.md` ([`crate::gen_docs`]) and manifests with what belongs to them in `docs/hdl` ([`crate::gen_hdl`]).
 
 use metaroce_hdl_spec::{Layout, LAYOUTS};
 use std::fmt::Write;
 use std::path::{Path, PathBuf};
 
+/// Of a generated file: text or not.
+pub type Content = Vec<u8>;
 /// One generated file: path below the root, and content.
-pub type Generated = (PathBuf, String);
+pub type Generated = (PathBuf, Content);
 
 fn camel(s: &str) -> String {
     s.split('_')
@@ -57,31 +59,33 @@ pub fn all() -> Vec<Generated> {
     for l in LAYOUTS {
         rtl_struct(&mut s, l);
     }
-    vec![
+    let mut v = vec![
         (
             PathBuf::from("rtl/src/gen/layouts.rs"),
-            s.trim_end().to_string() + "\n",
+            (s.trim_end().to_string() + "\n").into(),
         ),
         (
             PathBuf::from("docs/registers.md"),
-            crate::gen_docs::registers(),
+            crate::gen_docs::registers().into(),
         ),
-    ]
+    ];
+    v.extend(crate::gen_hdl::all());
+    v
 }
 
 /// Writes the files, or with `check` only says which are stale.
 pub fn run(root: &Path, check: bool) -> anyhow::Result<()> {
     let mut stale = vec![];
-    for (path, text) in all() {
+    for (path, content) in all() {
         let full = root.join(&path);
-        if std::fs::read_to_string(&full).ok().as_deref() == Some(text.as_str()) {
+        if std::fs::read(&full).ok().as_ref() == Some(&content) {
             continue;
         }
         if check {
             stale.push(path.display().to_string());
         } else {
             std::fs::create_dir_all(full.parent().unwrap())?;
-            std::fs::write(&full, text)?;
+            std::fs::write(&full, content)?;
             println!("wrote {}", path.display());
         }
     }

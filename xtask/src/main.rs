@@ -6,6 +6,7 @@ mod formal;
 mod fpga;
 mod gen;
 mod gen_docs;
+mod gen_hdl;
 mod lint;
 mod releases;
 mod tools;
@@ -22,7 +23,7 @@ struct Args {
 
 #[derive(Subcommand)]
 enum Task {
-    /// Writes the generated files (RTL structs, docs/registers.md)
+    /// Writes the generated files (RTL structs, docs/registers.md, docs/hdl)
     Gen {
         /// Changes nothing; fails when a committed file is stale
         #[arg(long)]

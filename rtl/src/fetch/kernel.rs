@@ -5,12 +5,30 @@ use super::*;
 impl<const LQ: usize, const LS: usize, const A: usize> Logic for Fetch<LQ, LS, A> {
     #[hdl_gen]
     fn update(&mut self) {
-        dff_setup!(self, clock, f_v, f_d, fwd_v, fwd_tag, fwd_n, tags, state, q, x, k_done, k_err);
+        dff_setup!(
+            self,
+            clock,
+            rd_tag_ok,
+            rd_tag_mask,
+            f_v,
+            f_d,
+            fwd_v,
+            fwd_tag,
+            fwd_n,
+            tags,
+            state,
+            q,
+            x,
+            k_done,
+            k_err
+        );
         dff_setup!(
             self, clock, k_ctl, k_rst, k_db, k_wait, k_direct, hit, unit, s, pasid, base, log,
             limit, left, room
         );
-        dff_setup!(self, clock, group, ring, n, answer, turn, sweep, sweep_q, out_v, out_d, flt_v);
+        dff_setup!(
+            self, clock, group, ring, n, answer, ctl_ack, turn, sweep, sweep_q, out_v, out_d, flt_v
+        );
         dff_setup!(self, clock, flt_d, over, gap, old, k_new, k_note, k_srq);
         clock!(self, clock, st, una, avail, pi_copy, stamp, slots, ctx, cnt, done, kick, wait_tag);
         self.done.rst.next = self.rst.val();
@@ -75,15 +93,16 @@ impl<const LQ: usize, const LS: usize, const A: usize> Logic for Fetch<LQ, LS, A
         self.slots.raddr.next = self.slot_raddr.val();
         self.slot_rdata.next = self.slots.rdata.val();
 
-        // tags
+        // a free tag; `tags` is written at the end of a visit and looked at three cycles later, so this may be a cycle old
+        self.spare.next = !self.tags.q.val();
+        self.rd_tag_ok.d.next = self.spare.val().any();
+        // the lowest one
+        self.rd_tag_mask.d.next = self.spare.val() & (bits::<16>(0) - self.spare.val());
+        self.rd_mask.next = self.rd_tag_mask.q.val();
         self.rd_tag.next = 0.into();
-        self.rd_tag_ok.next = false;
-        self.rd_mask.next = 0.into();
         for i in 0..16 {
-            if !self.tags.q.val().get_bit(i) & !self.rd_tag_ok.val() {
-                self.rd_tag_ok.next = true;
-                self.rd_tag.next = self.tag_id[i].val();
-                self.rd_mask.next = self.tag_bit[i].val();
+            if self.rd_tag_mask.q.val().get_bit(i) {
+                self.rd_tag.next = self.rd_tag.val() | self.tag_id[i].val();
             }
         }
         self.free_mask.next = 0.into();
@@ -116,7 +135,9 @@ impl<const LQ: usize, const LS: usize, const A: usize> Logic for Fetch<LQ, LS, A
 
         // choice of the next event
         self.db_ready.next = false;
-        self.ctl_ready.next = false;
+        self.ctl_ready.next = self.ctl_ack.q.val();
+        self.ctl_ack.d.next = false;
+        self.ctl_new.next = self.ctl_valid.val() & !self.ctl_ack.q.val();
         self.done.m_ready.next = false;
         self.kick.m_ready.next = false;
         self.wait_tag.m_ready.next = false;
@@ -124,17 +145,17 @@ impl<const LQ: usize, const LS: usize, const A: usize> Logic for Fetch<LQ, LS, A
         self.wait_tag.s_data.next = self.q.q.val();
         self.others.next = self.db_valid.val()
             | self.kick.m_valid.val()
-            | (self.wait_tag.m_valid.val() & self.rd_tag_ok.val());
+            | (self.wait_tag.m_valid.val() & self.rd_tag_ok.q.val());
         self.pick.next = bit_cast::<12, LQ>(self.sweep_q.q.val());
         if self.done.m_valid.val() {
             self.pick.next = self.dn.val().qp;
-        } else if self.ctl_valid.val() & (self.turn.q.val() | !self.others.val()) {
+        } else if self.ctl_new.val() & (self.turn.q.val() | !self.others.val()) {
             self.pick.next = self.ctl.val().qp;
         } else if self.db_valid.val() {
             self.pick.next = self.db.val().qp;
         } else if self.kick.m_valid.val() {
             self.pick.next = self.kick.m_data.val();
-        } else if self.wait_tag.m_valid.val() & self.rd_tag_ok.val() {
+        } else if self.wait_tag.m_valid.val() & self.rd_tag_ok.q.val() {
             self.pick.next = self.wait_tag.m_data.val();
         }
         self.cfg_raddr.next = self.pick.val().get_bits::<LQ>(0);
@@ -198,7 +219,7 @@ impl<const LQ: usize, const LS: usize, const A: usize> Logic for Fetch<LQ, LS, A
             self.min1.next = self.room.q.val().get_bits::<4>(0);
         }
         self.want.next = self.n.q.val().any() & !self.s.q.val().busy & !self.s.q.val().dead;
-        self.go.next = self.want.val() & self.rd_tag_ok.val();
+        self.go.next = self.want.val() & self.rd_tag_ok.q.val();
         self.off.next = bit_cast::<64, 16>(self.ring.q.val()) << 6;
         self.addr.next = bit_cast::<64, 48>(self.base.q.val()) << 12;
         // the ring is aligned to 4 KiB but may be longer: add, don't or
@@ -256,7 +277,7 @@ impl<const LQ: usize, const LS: usize, const A: usize> Logic for Fetch<LQ, LS, A
                             }
                         }
                     }
-                } else if self.ctl_valid.val() & (self.turn.q.val() | !self.others.val()) {
+                } else if self.ctl_new.val() & (self.turn.q.val() | !self.others.val()) {
                     self.k_ctl.d.next = true;
                     self.k_rst.d.next = self.ctl.val().op == self.op_reset.val();
                     self.turn.d.next = false;
@@ -276,7 +297,7 @@ impl<const LQ: usize, const LS: usize, const A: usize> Logic for Fetch<LQ, LS, A
                     self.kick.m_ready.next = true;
                     self.turn.d.next = true;
                     self.state.d.next = FetchState::Load;
-                } else if self.wait_tag.m_valid.val() & self.rd_tag_ok.val() {
+                } else if self.wait_tag.m_valid.val() & self.rd_tag_ok.q.val() {
                     self.wait_tag.m_ready.next = true;
                     self.k_wait.d.next = true;
                     self.turn.d.next = true;
@@ -408,7 +429,7 @@ impl<const LQ: usize, const LS: usize, const A: usize> Logic for Fetch<LQ, LS, A
                     if !self.go.val() {
                         self.rd_mask.next = 0.into();
                     }
-                    self.ctl_ready.next = self.answer.q.val();
+                    self.ctl_ack.d.next = self.answer.q.val();
                     self.state.d.next = FetchState::Idle;
                 }
             }
@@ -465,6 +486,7 @@ impl<const LQ: usize, const LS: usize, const A: usize> Logic for Fetch<LQ, LS, A
             self.fwd_v.d.next = false;
             self.sweep.d.next = 0.into();
             self.turn.d.next = false;
+            self.ctl_ack.d.next = false;
             self.out_v.d.next = false;
             self.flt_v.d.next = false;
         }

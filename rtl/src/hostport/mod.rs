@@ -13,7 +13,8 @@ use rust_hdl::prelude::*;
 /// * Completions (no back-pressure): tags below 0x80 leave on `pay` one cycle later; others are collected per tag into whole
 ///   units and leave on `fill` three cycles after the last word of the unit. Words of different tags may interleave freely; one
 ///   word a cycle. A refused read gives one unit with `last` and `err`, whatever had arrived before.
-/// * Writes: whole requests (`sop`..`eop`) from `wr0` (placement) and `wr1` (commands) in turn; combinational, one word a cycle.
+/// * Writes: whole requests (`sop`..`eop`) from `wr0` (placement) and `wr1` (commands) in turn; combinational, one word a cycle. Whose turn it is
+///   is a register, so that no ready of one hangs on the valid of the other: `wr1` waits a cycle for its turn, which ends with its request.
 ///   A write that was taken is at the host before any read that is asked for later.
 /// * `ev_*` pulse once per accepted request; `*_len` is its length in that cycle, else zero.
 #[derive(LogicBlock)]
@@ -106,7 +107,7 @@ pub struct HostPort<const W: usize, const U: usize> {
     acc: Signal<Local, Bits<512>>,
     fill: Signal<Local, CtlFill>,
     rd_m: Signal<Local, HostRd>,
-    w_pick: Signal<Local, bool>,
+    w_end: Signal<Local, bool>,
     w_have: Signal<Local, bool>,
     w_m: Signal<Local, HostWrMeta>,
 }
@@ -199,7 +200,7 @@ impl<const W: usize, const U: usize> Default for HostPort<W, U> {
             acc: Default::default(),
             fill: Default::default(),
             rd_m: Default::default(),
-            w_pick: Default::default(),
+            w_end: Default::default(),
             w_have: Default::default(),
             w_m: Default::default(),
         }
@@ -306,35 +307,26 @@ impl<const W: usize, const U: usize> Logic for HostPort<W, U> {
         self.fill_data.next = self.fill.val();
 
         // writes: straight through, so that what was taken from the placement is with the host
-        self.w_pick.next = self.w_sel.q.val();
-        if !self.w_lock.q.val() {
-            // the source that was not served last goes first
-            self.w_pick.next = !self.w_sel.q.val();
-            if self.w_sel.q.val() & !self.wr0_valid.val() {
-                self.w_pick.next = true;
-            }
-            if !self.w_sel.q.val() & !self.wr1_valid.val() {
-                self.w_pick.next = false;
-            }
-        }
         self.w_have.next = self.wr0_valid.val();
         self.w_m.next = self.wr0_meta.val();
-        if self.w_pick.val() {
+        self.wr_data.next = self.wr0_data.val();
+        if self.w_sel.q.val() {
             self.w_have.next = self.wr1_valid.val();
             self.w_m.next = self.wr1_meta.val();
-        }
-        self.wr0_ready.next = self.wr_ready.val() & !self.w_pick.val();
-        self.wr1_ready.next = self.wr_ready.val() & self.w_pick.val();
-        self.wr_valid.next = self.w_have.val();
-        self.wr_meta.next = self.w_m.val();
-        self.wr_data.next = self.wr0_data.val();
-        if self.w_pick.val() {
             self.wr_data.next = self.wr1_data.val();
         }
+        self.wr0_ready.next = self.wr_ready.val() & !self.w_sel.q.val();
+        self.wr1_ready.next = self.wr_ready.val() & self.w_sel.q.val();
+        self.wr_valid.next = self.w_have.val();
+        self.wr_meta.next = self.w_m.val();
         // a word that was offered stays, and its request goes on to the end
+        self.w_end.next = !self.w_lock.q.val();
         if self.w_have.val() {
-            self.w_sel.d.next = self.w_pick.val();
-            self.w_lock.d.next = !(self.wr_ready.val() & self.w_m.val().eop);
+            self.w_end.next = self.wr_ready.val() & self.w_m.val().eop;
+            self.w_lock.d.next = !self.w_end.val();
+        }
+        if self.w_end.val() {
+            self.w_sel.d.next = self.wr1_valid.val() & !self.w_sel.q.val();
         }
         self.ev_host_writes.next = (self.wr_ready.val() & self.w_have.val()) & self.w_m.val().sop;
         self.ev_host_writes_len.next = 0.into();

@@ -136,10 +136,11 @@ pub struct ReadResp<const LOG_QP: usize, const LOG_MR: usize, const LOG_JOBS: us
     at_mr: DFF<Bits<16>>,
     at_v: DFF<bool>,
     orig: DFF<Bits<64>>,
-    // search: places left, place, one is being read
+    // search: places left, place, one is being read, the one that was read is it
     f_left: DFF<Bits<5>>,
     f_at: DFF<Bits<4>>,
     f_go: DFF<bool>,
+    f_hit: DFF<bool>,
     k_one: Constant<Bits<5>>,
     k_log: Constant<Bits<5>>,
     pass: Signal<Local, bool>,
@@ -195,7 +196,7 @@ crate::block_default! { ReadResp<LOG_QP, LOG_MR, LOG_JOBS> {
     clock, rst, rj_valid, rj_data, rj_ready, done_valid, done_data, done_ready, ctl_valid, ctl_data, ctl_ready, cfg_raddr, cfg_rdata, mrc_raddr,
     mrc_rdata, busy_raddr, busy_rdata, lvl_raddr, lvl_rdata, tx_valid, tx_data, tx_ready, err_valid, err_data, err_ready, idle, at_valid, at_data, at_ready, ad_valid, ad_data, ad_ready, results, ring, ring_l,
     left, rr, errs, state, qp, j, n, rest, last, live, drop_err, popped, tx, tx_v, d_busy, d, flt_v, flt_qp, cfg, st, mtu, mtu_b,
-    mr, rg, rw, rwe, rb, rl, level, full, r, jr, jw, jwe, slot, jaddr, key, zero, taken_n, cut, t, addr, c, e, dd, d_addr, lt, pass, gate, at_on, at_qp, at_void, at_r, at_v, orig, f_left, f_at, f_go, atomic, aj, ad, rs, rs_w, rs_at, rs_addr, rs_we,
+    mr, rg, rw, rwe, rb, rl, level, full, r, jr, jw, jwe, slot, jaddr, key, zero, taken_n, cut, t, addr, c, e, dd, d_addr, lt, pass, gate, at_on, at_qp, at_void, at_r, at_v, orig, f_left, f_at, f_go, f_hit, atomic, aj, ad, rs, rs_w, rs_at, rs_addr, rs_we,
     clear, newest, respond, more, live_n, at_mr, tag, full16, n_res;
     assert LOG_JOBS == LOG_QP + 4 && LOG_QP <= 12 && LOG_MR <= 16;
     // looked at in Job only, behind Ring, which writes none
@@ -211,7 +212,9 @@ impl<const LOG_QP: usize, const LOG_MR: usize, const LOG_JOBS: usize> Logic
     fn update(&mut self) {
         dff_setup!(self, clock, state, qp, j, n, rest, last, live);
         dff_setup!(self, clock, drop_err, popped, tx, tx_v, d_busy, d, flt_v, flt_qp);
-        dff_setup!(self, clock, at_on, at_qp, at_void, at_r, at_mr, at_v, orig, f_left, f_at, f_go);
+        dff_setup!(
+            self, clock, at_on, at_qp, at_void, at_r, at_mr, at_v, orig, f_left, f_at, f_go, f_hit
+        );
         clock!(self, clock, jobs, results, ring, ring_l, left, rr, errs, gate);
         self.rr.rst.next = self.rst.val();
         self.errs.rst.next = self.rst.val();
@@ -427,6 +430,7 @@ impl<const LOG_QP: usize, const LOG_MR: usize, const LOG_JOBS: usize> Logic
                     self.f_left.d.next = self.rg.val().results;
                     self.f_at.d.next = self.newest.val();
                     self.f_go.d.next = false;
+                    self.f_hit.d.next = false;
                     self.state.d.next = RdState::Find;
                 } else if self.atomic.val() {
                     // one at a time: another QP's turn comes first
@@ -462,18 +466,21 @@ impl<const LOG_QP: usize, const LOG_MR: usize, const LOG_JOBS: usize> Logic
                 }
             }
             RdState::Find => {
-                // the place that was read in the cycle before
-                if self.f_go.q.val() & (self.rs.val().psn == self.j.q.val().psn) {
+                // the place that was read in the cycle before; its verdict, a cycle later
+                self.f_hit.d.next = self.f_go.q.val() & (self.rs.val().psn == self.j.q.val().psn);
+                if !self.f_hit.q.val() {
                     self.orig.d.next = self.rs.val().orig;
+                }
+                if self.f_hit.q.val() {
                     self.state.d.next = RdState::Redo;
-                } else if !self.f_left.q.val().any() {
+                } else if !self.f_left.q.val().any() & !self.f_go.q.val() {
                     // never executed, or too old: no answer
                     self.rwe.next = true;
                     self.rw.next.taken = self.taken_n.val();
                     self.rw.next.queued = self.more.val();
                     self.rr.s_valid.next = self.more.val();
                     self.state.d.next = RdState::Idle;
-                } else {
+                } else if self.f_left.q.val().any() {
                     self.f_left.d.next = self.f_left.q.val() - 1;
                     self.f_at.d.next = self.f_at.q.val() - 1;
                 }

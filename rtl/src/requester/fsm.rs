@@ -9,7 +9,10 @@ impl<const LOG_QP: usize, const LOG_SQ: usize, const LOG_MR: usize> Logic
     fn update(&mut self) {
         dff_setup!(self, clock, st, walk, ev, qp, was_rx, c, g, av, stp, r, wi, h, s, k2, k3);
         dff_setup!(self, clock, skip, rem, nleft, plen, left, last, first, fs, zl, all, mode);
-        dff_setup!(self, clock, sh, mtub, opn, alone, ur, oa, ob, avd, step, wbad, lbad, up, rz);
+        dff_setup!(
+            self, clock, sh, mtub, opn, alone, ur, oa, ob, avd, step, wbad, szbad, lbad, sbad, up,
+            rz
+        );
         dff_setup!(self, clock, swap, cmpl, cmph, ib);
         dff_setup!(self, clock, room, segva, off, lim, fl, ok, badr, kend, sum, sumok, seglen);
         dff_setup!(self, clock, segall, lstat, rd, acnt, act, re, need_free, prog, rw, setr, shut);
@@ -163,18 +166,21 @@ impl<const LOG_QP: usize, const LOG_SQ: usize, const LOG_MR: usize> Logic
         self.winl.next = self.hw.val().inline;
         self.badin.next = (self.winl.val() & (self.hw.val().opcode > 4))
             | ((self.winl.val() | self.wlocal.val()) & (self.hw.val().num_sge != 0));
-        self.badop.next = ((((self.hw.val().opcode > 9) | self.badin.val())
+        self.badop.next = (((self.hw.val().opcode > 9) | self.badin.val())
             | (self.watom.val() & (self.hw.val().num_sge != 1)))
-            | (!self.idxok.val() | !self.unok.val()))
             | (self.badty.val()
-                | ((((self.hw.val().opcode == 5) | self.watom.val())
-                    & (self.gg.val().max_rd == 0))
-                    | ((self.hw.val().num_sge > 16) | self.few.val())));
-        self.badlen.next = ((self.wlen.val().get_bit(31) & self.wlow.val().any())
-            | ((self.watom.val() & (self.wlen.val() != 8))
-                | (self.ud.val() & (self.wlen.val() > 4096))))
+                | (((self.hw.val().opcode == 5) | self.watom.val()) & (self.gg.val().max_rd == 0)));
+        self.badsz.next = (!self.idxok.val() | !self.unok.val())
+            | ((self.hw.val().num_sge > 16) | self.few.val());
+        // in bits, not as a compare: a carry chain behind a block RAM is long
+        self.over32.next = self.wlen.val().get_bits::<26>(6).any()
+            | (self.wlen.val().get_bit(5) & self.wlen.val().get_bits::<5>(0).any());
+        self.over4k.next = self.wlen.val().get_bits::<19>(13).any()
+            | (self.wlen.val().get_bit(12) & self.wlen.val().get_bits::<12>(0).any());
+        self.badlen.next = (self.wlen.val().get_bit(31) & self.wlow.val().any())
+            | ((self.ud.val() & self.over4k.val()) | (self.winl.val() & self.over32.val()));
+        self.badsum.next = (self.watom.val() & (self.wlen.val() != 8))
             | ((((self.hw.val().num_sge == 0) & !self.winl.val()) & self.wlen.val().any())
-                | (self.winl.val() & (self.wlen.val() > 32))
                 | ((self.hw.val().num_sge == 1) & (self.su.val().len2 != self.wlen.val())));
         self.skip_n.next = self.poff.val();
         if self.ev.q.val() == 0 {
@@ -271,7 +277,8 @@ impl<const LOG_QP: usize, const LOG_SQ: usize, const LOG_MR: usize> Logic
 
         // output registers
         self.txfree.next = !self.tx_v.q.val() | self.tx_ready.val();
-        self.plfree.next = !self.pl_v.q.val() | self.pl_ready.val();
+        // without `pl_ready`, which comes through the arbiter before the placement; no two jobs come in a row
+        self.plfree.next = !self.pl_v.q.val();
         self.sqok.next = !self.sq_v.q.val() | self.sqfree_ready.val();
         self.erok.next = !self.er_v.q.val() | self.err_ready.val();
         if self.tx_ready.val() {
@@ -553,7 +560,9 @@ impl<const LOG_QP: usize, const LOG_SQ: usize, const LOG_MR: usize> Logic
                 self.k2.d.next = 2.into();
                 self.k3.d.next = 3.into();
                 self.wbad.d.next = self.badop.val();
+                self.szbad.d.next = self.badsz.val();
                 self.lbad.d.next = self.badlen.val();
+                self.sbad.d.next = self.badsum.val();
                 self.step.d.next = 1.into();
                 if self.idxok.val() & self.unok.val() {
                     self.step.d.next = self.hw.val().units;
@@ -606,10 +615,10 @@ impl<const LOG_QP: usize, const LOG_SQ: usize, const LOG_MR: usize> Logic
                     // a bad WQE may say that it has more units than were posted: it ends with them
                     self.step.d.next = self.avd.q.val().get_bits::<3>(0);
                 }
-                if self.wbad.q.val() {
+                if self.wbad.q.val() | self.szbad.q.val() {
                     self.lstat.d.next = 2.into();
                     self.st.d.next = St::Lerr;
-                } else if self.lbad.q.val() {
+                } else if self.lbad.q.val() | self.sbad.q.val() {
                     self.lstat.d.next = 1.into();
                     self.st.d.next = St::Lerr;
                 } else if (!self.enough.val() | (self.islocal.val() & !self.alone.q.val()))

@@ -326,7 +326,9 @@ pub struct Requester<const LOG_QP: usize, const LOG_SQ: usize, const LOG_MR: usi
     avd: DFF<Bits<16>>,
     step: DFF<Bits<3>>,
     wbad: DFF<bool>,
+    szbad: DFF<bool>,
     lbad: DFF<bool>,
+    sbad: DFF<bool>,
     // inline data
     ib: DFF<Bits<256>>,
     // operands of an atomic
@@ -453,7 +455,11 @@ pub struct Requester<const LOG_QP: usize, const LOG_SQ: usize, const LOG_MR: usi
     winl: Signal<Local, bool>,
     badin: Signal<Local, bool>,
     badop: Signal<Local, bool>,
+    badsz: Signal<Local, bool>,
     badlen: Signal<Local, bool>,
+    badsum: Signal<Local, bool>,
+    over32: Signal<Local, bool>,
+    over4k: Signal<Local, bool>,
     multi: Signal<Local, bool>,
     k1: Signal<Local, Bits<5>>,
     pos: Signal<Local, Bits<2>>,

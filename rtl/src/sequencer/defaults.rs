@@ -221,6 +221,7 @@ impl<
             tf: Default::default(),
             pf: Default::default(),
             fenced: Default::default(),
+            wr_v: Default::default(),
             wop: Default::default(),
             wbusy: Default::default(),
             p_cmd: Default::default(),

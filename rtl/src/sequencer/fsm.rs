@@ -32,7 +32,7 @@ impl<
             t, tn
         );
         dff_setup!(
-            self, clock, tp, tp_end, tq, tq_end, obj_v, rsel, cp, tf, pf, fenced, wop, wbusy,
+            self, clock, tp, tp_end, tq, tq_end, obj_v, rsel, cp, tf, pf, fenced, wr_v, wop, wbusy,
             p_cmd, p_ref, p_err, p_flush
         );
         clock!(
@@ -859,6 +859,7 @@ impl<
                     self.p_cmd.d.next = true;
                 }
                 self.st.d.next = St::Wr;
+                self.wr_v.d.next = true;
             }
             St::Wr => {
                 if self.wr_ready.val() {
@@ -866,6 +867,7 @@ impl<
                     self.cnt.d.next = self.cnt.q.val() + 1;
                     if self.cnt.q.val() == self.k_beats.val() {
                         self.st.d.next = St::Idle;
+                        self.wr_v.d.next = false;
                     }
                 }
             }
@@ -998,7 +1000,7 @@ impl<
         self.hm.next.stamp = 0.into();
         self.wr_meta.next = self.hm.val();
         self.wr_data.next = self.wide.q.val().get_bits::<W>(0);
-        self.wr_valid.next = self.st.q.val() == St::Wr;
+        self.wr_valid.next = self.wr_v.q.val();
         self.mtt_flush.next = self.p_flush.q.val();
         self.ev_cmd.next = self.p_cmd.q.val();
         self.ev_cmd_refused.next = self.p_ref.q.val();
@@ -1008,6 +1010,7 @@ impl<
             & ((self.drain.idle.val() & !self.link_new.q.val()) & !self.lims.m_valid.val());
         if self.rst.val() {
             self.st.d.next = St::Boot;
+            self.wr_v.d.next = false;
             self.oidx.d.next = 0.into();
             self.wide.d.next = 0.into();
             self.kind_e.d.next = 0.into();

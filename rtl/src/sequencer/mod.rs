@@ -367,6 +367,8 @@ pub struct Sequencer<
     tf: DFF<Bits<2>>,
     pf: DFF<Bits<2>>,
     fenced: DFF<bool>,
+    /// `St::Wr`, apart: the write port hangs on it.
+    wr_v: DFF<bool>,
     /// Order to the window unit, and that it was refused.
     wop: DFF<Bits<2>>,
     wbusy: DFF<bool>,

@@ -119,6 +119,8 @@ pub struct TxDma<
     place: Place<W, L, LOG_TX, LOG_TAGS, T>,
     mem: LaneRam<W, L, LOG_TX>,
     descs: Fifo<TxDesc, 6>,
+    /// Of each of `descs`: it has payload. Apart, since what hangs on it is not to begin behind a block RAM.
+    loads: Fifo<bool, 6>,
     segs: Fifo<Seg, 5>,
     inls: Fifo<Bits<256>, 2>,
     ready: Fifo<bool, 6>,
@@ -174,6 +176,7 @@ pub struct TxDma<
     zero_ck: Signal<Local, XlChunk>,
     tail: DFF<Bits<LOG_TAGS>>,
     inuse: DFF<Bits<8>>,
+    all_used: DFF<bool>,
     lastf: DFF<Bits<T>>,
     sg: Signal<Local, Seg>,
     ck: Signal<Local, XlChunk>,
@@ -207,8 +210,6 @@ pub struct TxDma<
     less: Signal<Local, Bits<8>>,
     // descriptors
     dd: Signal<Local, TxDesc>,
-    dlen: Signal<Local, Bits<13>>,
-    dkind: Signal<Local, Bits<2>>,
     has: Signal<Local, bool>,
     dv: Signal<Local, bool>,
 }
@@ -229,12 +230,13 @@ impl<
     #[hdl_gen]
     fn update(&mut self) {
         dff_setup!(self, clock, st, c, hl, words, head, space, dst, rem);
-        dff_setup!(self, clock, busy, ch, ch_dst, ch_last, acc, tail, inuse, lastf);
+        dff_setup!(self, clock, busy, ch, ch_dst, ch_last, acc, tail, inuse, all_used, lastf);
         dff_setup!(self, clock, ch_inl, ij_v, ij_tag, ij_data, ij_left);
         dff_setup!(self, clock, oldest, done, bad, fbad);
-        clock!(self, clock, place, mem, descs, segs, inls, ready);
+        clock!(self, clock, place, mem, descs, loads, segs, inls, ready);
         self.place.rst.next = self.rst.val();
         self.descs.rst.next = self.rst.val();
+        self.loads.rst.next = self.rst.val();
         self.segs.rst.next = self.rst.val();
         self.inls.rst.next = self.rst.val();
         self.ready.rst.next = self.rst.val();
@@ -344,6 +346,8 @@ impl<
         self.nd.next.fault = false;
         self.descs.s_data.next = self.nd.val();
         self.descs.s_valid.next = self.alloc.val();
+        self.loads.s_data.next = self.clen.val().any() & !self.kind.val().any();
+        self.loads.s_valid.next = self.alloc.val();
         self.back.next = 0.into();
         if self.free_valid.val() {
             self.back.next = bit_cast::<16, 12>(self.free_words.val());
@@ -388,7 +392,7 @@ impl<
         self.zero_tag.next = 0.into();
         self.all_tag.next = !self.zero_tag.val();
         self.full.next = bit_cast::<8, LOG_TAGS>(self.all_tag.val()) + 1;
-        self.tag_free.next = self.inuse.q.val() != self.full.val();
+        self.tag_free.next = !self.all_used.q.val();
         self.rd_valid.next = (self.busy.q.val() & self.tag_free.val())
             & (!self.ch.q.val().err & !self.ch_inl.q.val());
         self.can.next = self.ch.q.val().err | self.rd_ready.val();
@@ -481,10 +485,12 @@ impl<
         }
         if self.retire.val() & !self.give.val() {
             self.inuse.d.next = self.less.val();
+            self.all_used.d.next = false;
         }
         if self.give.val() {
             if !self.retire.val() {
                 self.inuse.d.next = self.more.val();
+                self.all_used.d.next = self.more.val() == self.full.val();
             }
             self.busy.d.next = false;
             self.tail.d.next = self.tail.q.val() + 1;
@@ -502,9 +508,7 @@ impl<
 
         // descriptors
         self.dd.next = self.descs.m_data.val();
-        self.dlen.next = self.dd.val().len;
-        self.dkind.next = self.dd.val().kind;
-        self.has.next = self.dlen.val().any() & !self.dkind.val().any();
+        self.has.next = self.loads.m_data.val();
         self.dv.next = self.descs.m_valid.val() & (!self.has.val() | self.ready.m_valid.val());
         self.desc_valid.next = self.dv.val();
         self.desc_data.next = self.dd.val();
@@ -512,6 +516,7 @@ impl<
             self.desc_data.next.fault = self.ready.m_data.val();
         }
         self.descs.m_ready.next = self.dv.val() & self.desc_ready.val();
+        self.loads.m_ready.next = self.dv.val() & self.desc_ready.val();
         self.ready.m_ready.next = (self.dv.val() & self.desc_ready.val()) & self.has.val();
 
         self.idle.next = ((self.st.q.val() == St::Idle) & !self.cmd_valid.val())
@@ -526,6 +531,7 @@ impl<
             self.tail.d.next = 0.into();
             self.oldest.d.next = 0.into();
             self.inuse.d.next = 0.into();
+            self.all_used.d.next = false;
             self.done.d.next = 0.into();
             self.bad.d.next = 0.into();
             self.fbad.d.next = false;

@@ -1,0 +1,542 @@
+//! `metaroce caps`: manifests of cards, read, checked and compared.
+
+use crate::output::{note, say, Usage};
+use anyhow::{bail, Context, Result};
+use clap::{Subcommand, ValueEnum};
+use metaroce_hdl_spec::config;
+use metaroce_manifest::{
+    cbor,
+    check::{check, Finding},
+    diff::{diff, Change, Class},
+    json,
+    profile::{self, Level, Verdict},
+    registry, sheet, Error, Manifest, State,
+};
+use serde::Serialize;
+use std::{
+    fmt::Write as _,
+    path::{Path, PathBuf},
+};
+
+/// Exit status of an answer that is "no".
+const NO: u8 = 4;
+
+/// What stands for a manifest.
+const WHAT: &str = "File (JSON or CBOR image), or sim-100g, ecp5-1g";
+/// Where a part of one is enough.
+const ANY: &str =
+    "File (JSON or CBOR image), or sim-100g, ecp5-1g, or device:NAME for what a verbs device says";
+
+#[derive(Clone, Copy, ValueEnum)]
+pub enum Profile {
+    #[value(name = "rocev2-rc")]
+    Rocev2Rc,
+    #[value(name = "metaroce-1")]
+    Metaroce1,
+    #[value(name = "amc-full")]
+    AmcFull,
+}
+
+#[derive(Subcommand)]
+pub enum Caps {
+    /// Shows a manifest
+    Show {
+        #[arg(help = ANY, value_name = "MANIFEST")]
+        manifest: String,
+        /// The manifest itself, as JSON
+        #[arg(long, conflicts_with = "markdown")]
+        json: bool,
+        /// A data sheet
+        #[arg(long)]
+        markdown: bool,
+        /// Writes the CBOR image to this file instead
+        #[arg(long, value_name = "FILE", conflicts_with_all = ["json", "markdown"])]
+        image: Option<PathBuf>,
+    },
+    /// Says what is wrong with a manifest; status 4 if something is
+    Validate {
+        #[arg(help = WHAT, value_name = "MANIFEST")]
+        manifest: String,
+        #[arg(long)]
+        json: bool,
+    },
+    /// Says what changed between two manifests (breaking, additive, fix); status 4 if a host that was written for the first can break
+    Diff {
+        #[arg(help = WHAT, value_name = "OLD")]
+        old: String,
+        #[arg(help = WHAT, value_name = "NEW")]
+        new: String,
+        #[arg(long)]
+        json: bool,
+    },
+    /// Says whether a card has what a profile wants; status 4 if something required is missing
+    Profile {
+        #[arg(value_name = "PROFILE")]
+        profile: Profile,
+        #[arg(help = WHAT, value_name = "MANIFEST")]
+        manifest: String,
+        #[arg(long)]
+        json: bool,
+        /// Also writes a JUnit report: a case for each requirement
+        #[arg(long, value_name = "FILE")]
+        junit: Option<PathBuf>,
+    },
+    /// Several cards side by side
+    Matrix {
+        #[arg(help = ANY, value_name = "MANIFEST", required = true)]
+        manifests: Vec<String>,
+        #[arg(long)]
+        json: bool,
+    },
+}
+
+/// A named configuration, a verbs device, or a file.
+fn load(what: &str) -> Result<Manifest, Error> {
+    if let Some(device) = what.strip_prefix("device:") {
+        return crate::caps_device::manifest(device);
+    }
+    match config::ALL.iter().find(|c| c.name == what) {
+        Some(c) => Ok(Manifest::of(c)),
+        None => json::read(Path::new(what)).map_err(|e| match e {
+            Error::Unreadable(why) if !Path::new(what).exists() => {
+                let names: Vec<&str> = config::ALL.iter().map(|c| c.name).collect();
+                Error::Unreadable(format!(
+                    "{why}; it is no configuration either (those are {})",
+                    names.join(", ")
+                ))
+            }
+            e => e,
+        }),
+    }
+}
+
+/// One that keeps the rules; else the first rules that it breaks.
+fn sound(what: &str) -> Result<Manifest> {
+    let m = load(what).context(what.to_string())?;
+    let errors: Vec<Finding> = check(&m).into_iter().filter(|f| f.error).collect();
+    if let Some(f) = errors.first() {
+        bail!(
+            "{what}: {}: {}{}. `metaroce caps validate` says more",
+            f.at,
+            f.text,
+            match errors.len() {
+                1 => String::new(),
+                n => format!(", and {} more", n - 1),
+            }
+        );
+    }
+    Ok(m)
+}
+
+fn print(v: &impl Serialize) -> Result<()> {
+    say!("{}", serde_json::to_string_pretty(v)?);
+    Ok(())
+}
+
+/// Text of others, as a terminal may have it.
+fn tame(s: &str) -> String {
+    s.chars()
+        .map(|c| if c.is_control() { '?' } else { c })
+        .collect()
+}
+
+/// What a driver says is a part of a manifest: by what it leaves out nothing can be judged.
+fn whole(what: &[&String]) -> Result<()> {
+    match what.iter().find(|w| w.starts_with("device:")) {
+        Some(w) => bail!(Usage(format!(
+            "{w}: verbs say a part of what a card can do; that can be shown, alone or in a matrix, but not judged"
+        ))),
+        None => Ok(()),
+    }
+}
+
+pub fn run(c: &Caps) -> Result<u8> {
+    match c {
+        Caps::Show {
+            manifest,
+            json,
+            markdown,
+            image,
+        } => {
+            let m = sound(manifest)?;
+            if let Some(file) = image {
+                let bytes = cbor::encode(&m);
+                std::fs::write(file, &bytes).with_context(|| file.display().to_string())?;
+                note!("wrote {} bytes to {}", bytes.len(), file.display());
+            } else if *json {
+                print(&m)?;
+            } else if *markdown {
+                say!("{}", sheet::markdown(&m, "").trim_end());
+            } else {
+                say!("{}", text(&m).trim_end());
+            }
+            Ok(0)
+        }
+        Caps::Validate { manifest, json } => {
+            whole(&[manifest])?;
+            validate(manifest, *json)
+        }
+        Caps::Diff { old, new, json } => {
+            whole(&[old, new])?;
+            let (a, b) = (sound(old)?, sound(new)?);
+            changes(&diff(&a, &b), *json)
+        }
+        Caps::Profile {
+            profile,
+            manifest,
+            json,
+            junit,
+        } => {
+            whole(&[manifest])?;
+            let m = sound(manifest)?;
+            let name = profile.to_possible_value().expect("none is skipped");
+            let p = profile::find(name.get_name()).expect("a test compares");
+            let v = profile::verdicts(p, &m);
+            if let Some(file) = junit {
+                std::fs::write(file, report(p.name, &m, &v))
+                    .with_context(|| file.display().to_string())?;
+            }
+            judged(p.name, &m, &v, *json)
+        }
+        Caps::Matrix { manifests, json } => {
+            let all = manifests.iter().map(|m| sound(m));
+            matrix(&all.collect::<Result<Vec<_>>>()?, *json)
+        }
+    }
+}
+
+/// A manifest for people.
+fn text(m: &Manifest) -> String {
+    let mut s = String::new();
+    let _ = writeln!(
+        s,
+        "{} {} {} (language {}.{}; firmware {})",
+        m.card.vendor,
+        m.card.name,
+        m.card.version,
+        m.schema.major,
+        m.schema.minor,
+        match (&m.firmware.needed, &m.firmware.oldest) {
+            (true, Some(v)) => v,
+            (true, None) => "needed",
+            (false, _) => "not needed",
+        }
+    );
+    for (group, list) in sheet::groups(m) {
+        let _ = writeln!(s, "\n{group}");
+        for c in list {
+            let mut what = vec![];
+            if !c.set.is_empty() {
+                what.push(c.set.join(", "));
+            }
+            for l in &c.limits {
+                what.push(format!("{} [{}]", sheet::figure(l), l.provenance.stage));
+            }
+            if c.state == State::Absent {
+                what.push(sheet::fallback(c));
+            }
+            what.extend(c.note.clone());
+            let mut what = what.iter();
+            let first = what.next().map(String::as_str).unwrap_or_default();
+            let line = format!("  {:26} {:8} {first}", c.id, c.state);
+            let _ = writeln!(s, "{}", line.trim_end());
+            for w in what {
+                let _ = writeln!(s, "{:38}{w}", "");
+            }
+        }
+    }
+    if !m.combined.is_empty() {
+        let _ = writeln!(s, "\nTogether");
+        for c in &m.combined {
+            let _ = writeln!(s, "  {:26} {}", c.id, c.text);
+            for l in &c.limits {
+                let _ = writeln!(s, "{:29}{} [{}]", "", sheet::figure(l), l.provenance.stage);
+            }
+        }
+    }
+    if !m.ordering.is_empty() {
+        let _ = writeln!(s, "\nOrder and atomicity");
+        for o in &m.ordering {
+            let _ = writeln!(s, "  {:26} {:10} {}", o.id, o.scope, o.text);
+        }
+    }
+    if !m.timers.is_empty() {
+        let _ = writeln!(s, "\nTimers");
+        for t in &m.timers {
+            let _ = writeln!(
+                s,
+                "  {:26} {} codes, steps of {} ns, {} ppm + {} ns late at most: {}",
+                t.id,
+                t.code_ns.len(),
+                t.resolution_ns,
+                t.late_ppm,
+                t.late_ns,
+                t.text
+            );
+        }
+    }
+    let _ = writeln!(s, "\nErrata");
+    if m.errata.is_empty() {
+        let _ = writeln!(s, "  none known");
+    }
+    for e in &m.errata {
+        let _ = writeln!(s, "  {:26} {}", e.id, e.text);
+        if !e.workaround.is_empty() {
+            let _ = writeln!(s, "{:29}workaround: {}", "", e.workaround);
+        }
+    }
+    s
+}
+
+fn validate(what: &str, as_json: bool) -> Result<u8> {
+    let findings = match load(what) {
+        Ok(m) => check(&m),
+        Err(Error::Unreadable(why)) => bail!("{what}: {why}"),
+        Err(e) => vec![Finding {
+            error: true,
+            at: "file".into(),
+            text: tame(&e.to_string()),
+        }],
+    };
+    let errors = findings.iter().filter(|f| f.error).count();
+    if as_json {
+        #[derive(Serialize)]
+        struct Answer<'a> {
+            valid: bool,
+            findings: &'a [Finding],
+        }
+        print(&Answer {
+            valid: errors == 0,
+            findings: &findings,
+        })?;
+    } else {
+        for f in &findings {
+            let kind = if f.error { "error" } else { "warning" };
+            say!("{kind}: {}: {}", f.at, f.text);
+        }
+        say!(
+            "{what}: {}, {errors} errors, {} warnings",
+            if errors == 0 { "valid" } else { "not valid" },
+            findings.len() - errors
+        );
+    }
+    Ok(if errors == 0 { 0 } else { NO })
+}
+
+fn changes(all: &[Change], as_json: bool) -> Result<u8> {
+    if as_json {
+        print(&all)?;
+    } else {
+        for c in all {
+            let class = match c.class {
+                Class::Breaking => "breaking",
+                Class::Additive => "additive",
+                Class::Fix => "fix",
+            };
+            say!("{class:8}  {}: {}", c.at, c.text);
+        }
+        let n = |class| all.iter().filter(|c| c.class == class).count();
+        say!(
+            "{} breaking, {} additive, {} fixes",
+            n(Class::Breaking),
+            n(Class::Additive),
+            n(Class::Fix)
+        );
+    }
+    let breaks = all.iter().any(|c| c.class == Class::Breaking);
+    Ok(if breaks { NO } else { 0 })
+}
+
+fn judged(name: &str, m: &Manifest, all: &[Verdict], as_json: bool) -> Result<u8> {
+    let kept = profile::kept(all);
+    if as_json {
+        #[derive(Serialize)]
+        struct Answer<'a> {
+            profile: &'a str,
+            vendor: &'a str,
+            card: &'a str,
+            kept: bool,
+            requirements: &'a [Verdict],
+        }
+        print(&Answer {
+            profile: name,
+            vendor: &m.card.vendor,
+            card: &m.card.name,
+            kept,
+            requirements: all,
+        })?;
+    } else {
+        for v in all {
+            let (level, missing) = match v.level {
+                Level::Required => ("required", "MISSING"),
+                Level::Recommended => ("recommended", "missing"),
+            };
+            if v.kept {
+                say!("ok       {level:11} {}: {}", v.id, v.wanted);
+                continue;
+            }
+            let why = match v.why.as_str() {
+                "" => String::new(),
+                w => format!(" ({w})"),
+            };
+            say!(
+                "{missing}  {level:11} {}: {} wanted, {} found{why}",
+                v.id,
+                v.wanted,
+                v.found
+            );
+        }
+        let missing = |level| all.iter().filter(|v| !v.kept && v.level == level).count();
+        say!(
+            "{} {}: {name} {}: {} required and {} recommended are missing",
+            m.card.vendor,
+            m.card.name,
+            if kept { "kept" } else { "not kept" },
+            missing(Level::Required),
+            missing(Level::Recommended)
+        );
+    }
+    Ok(if kept { 0 } else { NO })
+}
+
+/// JUnit: what is required and missing has failed, what is recommended and missing is skipped.
+fn report(name: &str, m: &Manifest, all: &[Verdict]) -> String {
+    let x = |s: &str| {
+        tame(s)
+            .replace('&', "&amp;")
+            .replace('<', "&lt;")
+            .replace('>', "&gt;")
+            .replace('"', "&quot;")
+    };
+    let count = |level| all.iter().filter(|v| !v.kept && v.level == level).count();
+    let mut s = format!(
+        "<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n<testsuite name=\"{name}: {} {}\" tests=\"{}\" failures=\"{}\" skipped=\"{}\">\n",
+        x(&m.card.vendor),
+        x(&m.card.name),
+        all.len(),
+        count(Level::Required),
+        count(Level::Recommended)
+    );
+    for v in all {
+        let _ = write!(
+            s,
+            "  <testcase classname=\"{name}\" name=\"{}: {}\"",
+            x(&v.id),
+            x(&v.wanted)
+        );
+        let _ = match (v.kept, v.level) {
+            (true, _) => writeln!(s, "/>"),
+            (false, Level::Required) => writeln!(
+                s,
+                "><failure message=\"{} found. {}\"/></testcase>",
+                x(&v.found),
+                x(&v.why)
+            ),
+            (false, Level::Recommended) => writeln!(
+                s,
+                "><skipped message=\"{} found. {}\"/></testcase>",
+                x(&v.found),
+                x(&v.why)
+            ),
+        };
+    }
+    s.push_str("</testsuite>\n");
+    s
+}
+
+/// A capability in one cell.
+fn brief(m: &Manifest, id: &str) -> String {
+    let Some(c) = m.capability(id) else {
+        return "-".into();
+    };
+    if !c.has() {
+        return "absent".into();
+    }
+    let mut parts = vec![];
+    match c.set.len() {
+        0 => {}
+        1..=3 => parts.push(c.set.join(" ")),
+        n => parts.push(format!("{n} words")),
+    }
+    // figures under conditions are for the data sheet
+    for l in c.limits.iter().filter(|l| l.when.is_none()) {
+        parts.push(format!("{} {}", l.name, sheet::grouped(l.value)));
+    }
+    if parts.is_empty() {
+        parts.push(c.state.to_string());
+    }
+    parts.join(", ")
+}
+
+fn matrix(all: &[Manifest], as_json: bool) -> Result<u8> {
+    let mut ids: Vec<&str> = registry::REGISTRY.iter().map(|e| e.id).collect();
+    for c in all.iter().flat_map(|m| &m.capabilities) {
+        if !ids.contains(&c.id.as_str()) {
+            ids.push(&c.id);
+        }
+    }
+    if as_json {
+        #[derive(Serialize)]
+        struct Row<'a> {
+            id: &'a str,
+            cards: Vec<Option<&'a metaroce_manifest::Capability>>,
+        }
+        #[derive(Serialize)]
+        struct Answer<'a> {
+            cards: Vec<String>,
+            capabilities: Vec<Row<'a>>,
+        }
+        let name = |m: &Manifest| format!("{} {} {}", m.card.vendor, m.card.name, m.card.version);
+        print(&Answer {
+            cards: all.iter().map(name).collect(),
+            capabilities: ids
+                .iter()
+                .map(|id| Row {
+                    id,
+                    cards: all.iter().map(|m| m.capability(id)).collect(),
+                })
+                .collect(),
+        })?;
+        return Ok(0);
+    }
+    let mut rows = vec![vec![String::new()]];
+    rows[0].extend(all.iter().map(|m| m.card.name.clone()));
+    for id in ids {
+        let mut row = vec![id.to_string()];
+        row.extend(all.iter().map(|m| brief(m, id)));
+        rows.push(row);
+    }
+    let width = |i: usize| rows.iter().map(|r| r[i].chars().count()).max().unwrap_or(0);
+    let widths: Vec<usize> = (0..=all.len()).map(width).collect();
+    for r in &rows {
+        let mut line = String::new();
+        for (cell, w) in r.iter().zip(&widths) {
+            let _ = write!(line, "{cell:w$}  ");
+        }
+        say!("{}", line.trim_end());
+    }
+    Ok(0)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_of_profiles() {
+        let ours: Vec<_> = Profile::value_variants()
+            .iter()
+            .filter_map(|p| p.to_possible_value())
+            .map(|p| p.get_name().to_string())
+            .collect();
+        let all: Vec<_> = profile::PROFILES.iter().map(|p| p.name).collect();
+        assert_eq!(ours, all);
+    }
+
+    #[test]
+    fn names_of_configurations() {
+        for c in config::ALL {
+            assert!(WHAT.contains(c.name), "{} is not in the help", c.name);
+        }
+    }
+}
