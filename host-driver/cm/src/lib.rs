@@ -11,6 +11,7 @@
 //! | `addr` | socket addresses, and which card has which |
 //! | `query` | answers about an identifier: addresses, route, path, QP attributes |
 //! | `state` | identifiers, their states and events |
+//! | `ports` | binding, resolving, listening |
 //! | `commands` | each command: its arguments, checked, and what it does |
 //! | `server` | the socket that the launch shim talks to |
 //!
@@ -18,6 +19,7 @@
 mod abi;
 mod addr;
 mod commands;
+mod ports;
 mod query;
 mod server;
 mod state;
