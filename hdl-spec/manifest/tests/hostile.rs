@@ -1,7 +1,7 @@
 //! Files that nobody should have written: a clear error or an ignored key, never a panic, and no more memory than the limit.
 
 use metaroce_hdl_spec::config::{ECP5_1G, SIM_100G};
-use metaroce_manifest::{cbor, check::check, json, Error, Manifest, MAX_BYTES};
+use metaroce_manifest::{cbor, check::check, json, Error, Manifest, MAX_BYTES, MAX_DEPTH};
 use proptest::prelude::*;
 use serde_json::{json, Value};
 
@@ -159,6 +159,19 @@ fn large_and_deep() {
         body.push(0);
         let why = text_of(cbor::decode(&image(&body, 1)).unwrap_err());
         assert!(why.contains("deeper than 16"), "{why}");
+    }
+    // the deepest that is read
+    for (levels, read) in [(MAX_DEPTH - 1, true), (MAX_DEPTH, false)] {
+        let m = Manifest::of(&ECP5_1G);
+        let nest = format!("{{\"x\": {}{}, ", "[".repeat(levels), "]".repeat(levels));
+        let text = json::encode(&m).replacen('{', &nest, 1);
+        assert_eq!(json::decode(text.as_bytes()).is_ok(), read, "{levels}");
+        let mut body = cbor::encode(&m)[cbor::HEAD..].to_vec();
+        body[0] += 1;
+        body.extend([0x18, 99]);
+        body.resize(body.len() + levels, 0x81);
+        body.push(0);
+        assert_eq!(cbor::decode(&image(&body, 1)).is_ok(), read, "{levels}");
     }
     // lengths that nothing could hold
     for body in [
