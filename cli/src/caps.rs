@@ -168,6 +168,9 @@ pub fn run(c: &Caps) -> Result<u8> {
             } else if *markdown {
                 say!("{}", sheet::markdown(&m, "").trim_end());
             } else {
+                if manifest.starts_with("device:") {
+                    say!("What the driver says through verbs; of all else nothing is known.\n");
+                }
                 say!("{}", text(&m).trim_end());
             }
             Ok(0)

@@ -245,7 +245,7 @@ fn offloads(b: &mut Builder) {
         id::completion_timestamps,
         &[],
         limits,
-        "cargo test --release -p metaroce-provider --test programs",
+        "cargo test --release -p metaroce-rtl --test placement",
     );
 }
 
@@ -269,7 +269,7 @@ fn wire(b: &mut Builder) {
     let words: Vec<&str> = sizes.iter().map(String::as_str).collect();
     let greatest = Mtu::ALL.iter().map(|m| m.bytes()).max().unwrap_or(0);
     let limits = vec![up_to("max", greatest.into(), Unit::Bytes)];
-    b.on(id::mtus, &words, limits, &tb("lockstep"));
+    b.on(id::mtus, &words, limits, "cargo xtask tools");
     b.lacks(id::paths, "One sequence a connection, as RoCEv2 has it");
     b.lacks(id::sack_window, "");
     b.lacks(id::out_of_order_placement, "");
@@ -286,7 +286,12 @@ fn wire(b: &mut Builder) {
     );
     let reserved: Vec<String> = RESERVED_QPNS.iter().map(|q| q.to_string()).collect();
     let words: Vec<&str> = reserved.iter().map(String::as_str).collect();
-    b.on(id::reserved_qpns, &words, vec![], &tb("secrets"));
+    b.on(
+        id::reserved_qpns,
+        &words,
+        vec![],
+        "cargo test --release -p metaroce-rtl --test sequencer",
+    );
 }
 
 /// Units of the largest ring: what the field of its log2 can say.
@@ -494,10 +499,10 @@ fn ordering(b: &Builder) -> Vec<Order> {
     [
         ("completion_after_payload", Scope::Host, "A completion is seen only after the payload that it announces", tb("field_bench")),
         ("acknowledged_means_placed", Scope::Host, "What is acknowledged is in the memory of the receiving host", tb("order")),
-        ("read_after_write", Scope::QueuePair, "A READ or an atomic sees all earlier WRITEs of its queue pair", tb("order")),
+        ("read_after_write", Scope::QueuePair, "A READ sees all earlier WRITEs of its queue pair", tb("order")),
         ("data_in_order", Scope::Nobody, "The bytes of one message may become visible in any order: `ibv_query_qp_data_in_order` answers 0", String::new()),
         ("completions_in_order", Scope::QueuePair, "Requests of one queue complete in the order in which they were posted", tb("lockstep")),
-        ("fence", Scope::QueuePair, "A fenced request begins when the data of all earlier READs and atomics is in memory", tb("field_bench")),
+        ("fence", Scope::QueuePair, "A fenced request begins when the data of all earlier READs is in memory", tb("field_bench")),
         ("atomicity", Scope::Card, "Atomics are atomic among all queue pairs of the card, not towards the host's processors or other cards (IBV_ATOMIC_HCA)", tb("atomics")),
     ]
     .into_iter()
@@ -557,5 +562,14 @@ mod tests {
             .unwrap();
         ends(limits.doc, MAX_MPS_CODE);
         ends(limits.doc, MAX_MRRS_CODE);
+        let m = Manifest::of(&SIM_100G);
+        let port = m.capability(id::host_port).unwrap();
+        let sizes: Vec<u64> = port.limits.iter().map(|l| l.value).collect();
+        // log2(size / 128) is the code
+        assert_eq!(
+            sizes.iter().map(|s| (s / 128).ilog2()).collect::<Vec<_>>(),
+            [MAX_MPS_CODE, MAX_MRRS_CODE]
+        );
+        assert!(sizes.iter().all(|s| s.is_power_of_two()));
     }
 }

@@ -4,7 +4,12 @@ use crate::{
     registry::{self, is_name, vendor_id},
     Bound, Fallback, Limit, Manifest, Provenance, Stage, State, SCHEMA,
 };
-use alloc::{collections::BTreeSet, format, string::String, vec::Vec};
+use alloc::{
+    collections::{BTreeMap, BTreeSet},
+    format,
+    string::String,
+    vec::Vec,
+};
 
 /// One finding.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -17,22 +22,25 @@ pub struct Finding {
     pub text: String,
 }
 
+/// More are not kept: a file may be made of nothing but mistakes.
+pub const MAX_FINDINGS: usize = 200;
+
 struct Findings(Vec<Finding>);
 
 impl Findings {
+    fn push(&mut self, error: bool, at: String, text: String) {
+        if self.0.len() < MAX_FINDINGS {
+            self.0.push(Finding { error, at, text });
+        } else if error && self.0.iter().all(|f| !f.error) {
+            // what is refused stays refused
+            self.0[MAX_FINDINGS - 1] = Finding { error, at, text };
+        }
+    }
     fn error(&mut self, at: impl Into<String>, text: impl Into<String>) {
-        self.0.push(Finding {
-            error: true,
-            at: at.into(),
-            text: text.into(),
-        });
+        self.push(true, at.into(), text.into());
     }
     fn warning(&mut self, at: impl Into<String>, text: impl Into<String>) {
-        self.0.push(Finding {
-            error: false,
-            at: at.into(),
-            text: text.into(),
-        });
+        self.push(false, at.into(), text.into());
     }
 
     /// Text that a terminal may show.
@@ -95,20 +103,15 @@ impl Findings {
                 );
             }
         }
-        for a in limits.iter().filter(|l| l.bound == Bound::AtLeast) {
-            let twin = |b: &&Limit| {
-                b.bound == Bound::AtMost
-                    && b.name == a.name
-                    && b.when == a.when
-                    && b.percentile_ppm == a.percentile_ppm
-            };
-            if let Some(b) = limits.iter().find(twin) {
-                if a.value > b.value {
-                    self.error(
-                        format!("{at}.limits[{}]", shown(&a.name)),
-                        format!("at least {} and at most {} is nothing", a.value, b.value),
-                    );
-                }
+        let key = |l: &Limit| format!("{} {:?} {:?}", l.name, l.when, l.percentile_ppm);
+        let most = limits.iter().filter(|l| l.bound == Bound::AtMost);
+        let most: BTreeMap<String, u64> = most.map(|l| (key(l), l.value)).collect();
+        for l in limits.iter().filter(|l| l.bound == Bound::AtLeast) {
+            if let Some(most) = most.get(&key(l)).filter(|most| l.value > **most) {
+                self.error(
+                    format!("{at}.limits[{}]", shown(&l.name)),
+                    format!("at least {} and at most {most} is nothing", l.value),
+                );
             }
         }
     }
@@ -127,7 +130,7 @@ fn shown(s: &str) -> String {
     t
 }
 
-/// Everything that is wrong, or odd, in the order of the file.
+/// What is wrong, or odd, in the order of the file; at most [`MAX_FINDINGS`].
 pub fn check(m: &Manifest) -> Vec<Finding> {
     let mut f = Findings(Vec::new());
     if m.schema.major != SCHEMA.major {
@@ -178,9 +181,10 @@ pub fn check(m: &Manifest) -> Vec<Finding> {
             );
         }
     }
+    let own: BTreeSet<&str> = m.capabilities.iter().map(|c| c.id.as_str()).collect();
     let refers = |f: &mut Findings, at: &str, ids: &[String]| {
         for id in ids {
-            if m.capability(id).is_none() {
+            if !own.contains(id.as_str()) {
                 f.error(
                     at,
                     format!("`{}` is no capability of this manifest", shown(id)),

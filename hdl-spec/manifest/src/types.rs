@@ -74,7 +74,9 @@ words! {
     Unit {
         /// A number of things.
         Count = 0 "count",
+        /// Bytes of 8 bits.
         Bytes = 1 "bytes",
+        /// Bits.
         Bits = 2 "bits",
         /// Nanoseconds.
         Ns = 3 "ns",

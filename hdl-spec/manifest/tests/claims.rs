@@ -128,7 +128,11 @@ fn the_tests_are_there() {
                     .join(format!("{name}.rs"))
                     .is_file()
             }
-            ["cargo", "xtask", "bench", ..] => xtask.contains("Task::Bench"),
+            ["cargo", "xtask", task, ..] => xtask.contains(&format!(
+                "Task::{}{} ",
+                task[..1].to_uppercase(),
+                &task[1..]
+            )),
             ["./metaroce", "fpga"] => script.contains("[ \"$1\" = fpga ]"),
             _ => false,
         };

@@ -1,7 +1,7 @@
 //! Files that nobody should have written: a clear error or an ignored key, never a panic, and no more memory than the limit.
 
 use metaroce_hdl_spec::config::{ECP5_1G, SIM_100G};
-use metaroce_manifest::{cbor, check::check, json, Error, Manifest, MAX_BYTES};
+use metaroce_manifest::{cbor, check::check, json, Error, Manifest, MAX_BYTES, MAX_DEPTH};
 use proptest::prelude::*;
 use serde_json::{json, Value};
 
@@ -160,6 +160,19 @@ fn large_and_deep() {
         let why = text_of(cbor::decode(&image(&body, 1)).unwrap_err());
         assert!(why.contains("deeper than 16"), "{why}");
     }
+    // the deepest that is read
+    for (levels, read) in [(MAX_DEPTH - 1, true), (MAX_DEPTH, false)] {
+        let m = Manifest::of(&ECP5_1G);
+        let nest = format!("{{\"x\": {}{}, ", "[".repeat(levels), "]".repeat(levels));
+        let text = json::encode(&m).replacen('{', &nest, 1);
+        assert_eq!(json::decode(text.as_bytes()).is_ok(), read, "{levels}");
+        let mut body = cbor::encode(&m)[cbor::HEAD..].to_vec();
+        body[0] += 1;
+        body.extend([0x18, 99]);
+        body.resize(body.len() + levels, 0x81);
+        body.push(0);
+        assert_eq!(cbor::decode(&image(&body, 1)).is_ok(), read, "{levels}");
+    }
     // lengths that nothing could hold
     for body in [
         &[0x9B, 255, 255, 255, 255, 255, 255, 255, 255][..],
@@ -225,21 +238,28 @@ fn edited(good: &[u8], edits: &[(u32, u8, u8)]) -> Vec<u8> {
 
 /// Whatever comes out of a decoder goes through every other part.
 fn through(m: Manifest) {
-    check(&m);
+    let sound = check(&m).iter().all(|f| !f.error);
     metaroce_manifest::sheet::markdown(&m, "");
     for p in metaroce_manifest::profile::PROFILES {
         metaroce_manifest::profile::verdicts(p, &m);
     }
     metaroce_manifest::diff::diff(&Manifest::of(&ECP5_1G), &m);
-    assert_eq!(metaroce_manifest::diff::diff(&m, &m), []);
+    let same = metaroce_manifest::diff::diff(&m, &m);
+    assert!(!sound || same.is_empty(), "{same:?}");
     if m.schema.major == 1 && m.schema.minor < 1 << 16 {
         assert_eq!(cbor::decode(&cbor::encode(&m)), Ok(m.clone()));
     }
     assert_eq!(json::decode(json::encode(&m).as_bytes()), Ok(m));
 }
 
+/// `PROPTEST_CASES` for more.
+fn cases() -> u32 {
+    let asked = std::env::var("PROPTEST_CASES").ok();
+    asked.and_then(|n| n.parse().ok()).unwrap_or(400)
+}
+
 proptest! {
-    #![proptest_config(ProptestConfig { cases: 400, failure_persistence: None, rng_seed: proptest::test_runner::RngSeed::Fixed(4), ..ProptestConfig::default() })]
+    #![proptest_config(ProptestConfig { cases: cases(), failure_persistence: None, rng_seed: proptest::test_runner::RngSeed::Fixed(4), ..ProptestConfig::default() })]
 
     #[test]
     fn random_bytes(b in proptest::collection::vec(any::<u8>(), 0..300)) {
