@@ -401,16 +401,23 @@ pub fn serve(a: &SimArgs, root: &Path) -> Result<u8> {
         card_time: false,
         log: Some(dir.join("sim.log")),
     };
-    let a = a.clone();
+    let asked = a.clone();
     let capturing = Capturing::default();
     let theirs = capturing.clone();
-    let r = serve_sim(&cfg, move |c| {
+    let mut cm = Ok(None);
+    let tree = Root::background(root.into());
+    let r = serve_sim(&cfg, |c| {
+        cm = tree.connections(a, &c).map(Some);
+        if cm.is_err() {
+            c.stop();
+        }
         std::thread::spawn(move || {
             for s in listener.incoming().flatten() {
-                let _ = answer(s, &c, &a, &theirs);
+                let _ = answer(s, &c, &asked, &theirs);
             }
         });
     })?;
+    drop(cm?);
     // The file is complete.
     if let Some((_, s)) = &mut *capturing.lock().expect("no panics while locked") {
         let _ = writeln!(s, "down");

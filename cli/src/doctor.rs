@@ -25,6 +25,7 @@ fn on_path(name: &str) -> bool {
 
 pub fn run() -> Result<u8> {
     let mut missing = 0;
+    let mut note = vec![];
     let mut say = |what: &str, found: Option<String>, fix: &str| match found {
         Some(v) => say!("ok       {what}: {v}"),
         None => {
@@ -55,6 +56,13 @@ pub fn run() -> Result<u8> {
             &format!("apt-get install {package}"),
         );
     }
+    for (tool, package) in [("rping", "rdmacm-utils"), ("qperf", "qperf")] {
+        if on_path(tool) {
+            note.push(format!("{tool}: found"));
+        } else {
+            note.push(format!("{tool}: not here (apt-get install {package}; only for those who want it, and for the tests)"));
+        }
+    }
     let cxx = ["c++", "g++"]
         .iter()
         .find_map(|c| first_line(c, &["--version"]));
@@ -69,6 +77,9 @@ pub fn run() -> Result<u8> {
         libs.ok().map(|l| l.provider.display().to_string()),
         "run ./metaroce once: it builds them",
     );
+    for n in note {
+        say!("note     {n}");
+    }
     let yama = std::fs::read_to_string("/proc/sys/kernel/yama/ptrace_scope")
         .unwrap_or_else(|_| "0".into());
     let root = rdma_root();

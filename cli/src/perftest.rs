@@ -63,11 +63,7 @@ fn refused(option: &str) -> Option<&'static str> {
     let device = option == "--ib-dev"
         || option.starts_with("--ib-dev=")
         || (option.starts_with("-d") && !option.starts_with("--"));
-    match option {
-        "-R" | "--rdma_cm" => Some("-R needs rdma_cm, which finds cards through the kernel: a simulated card can't be used with it. Leave -R away"),
-        _ if device => Some("the devices are chosen here (server metaroce0, client metaroce1). For other set-ups use `metaroce shell`"),
-        _ => None,
-    }
+    device.then_some("the devices are chosen here (server metaroce0, client metaroce1). For other set-ups use `metaroce shell`")
 }
 
 pub fn run(a: &SimArgs, timeout: u64, card_time: bool, args: &[String]) -> Result<u8> {
@@ -155,7 +151,7 @@ fn both(
         .stderr(f)
         .spawn()
         .with_context(|| format!("can't start {tool}"))?;
-    if !listening(&mut server, port)? {
+    if !listening(s, &mut server, port)? {
         return Ok(Some(server.wait().map(|st| exit_code(&st)).unwrap_or(1)));
     }
     let mut client = s
@@ -195,8 +191,8 @@ fn args_have(args: &[String], opt: &str, values: &[&str]) -> bool {
     })
 }
 
-/// Waits until the server listens (its TCP port appears), or has ended.
-fn listening(server: &mut Child, port: Option<u16>) -> Result<bool> {
+/// Waits until the server listens (its TCP port appears; with -R it listens at the connection manager), or has ended.
+fn listening(s: &Session, server: &mut Child, port: Option<u16>) -> Result<bool> {
     let begun = Instant::now();
     loop {
         if server.try_wait()?.is_some() {
@@ -204,6 +200,7 @@ fn listening(server: &mut Child, port: Option<u16>) -> Result<bool> {
         }
         let up = match port {
             // Looking at the kernel's table does not disturb the server, which serves one connection.
+            Some(p) if s.listens(p) => true,
             Some(p) => std::fs::read_to_string("/proc/net/tcp")
                 .unwrap_or_default()
                 .lines()

@@ -1,12 +1,13 @@
 //! Where things lie: build products, the folder of a run, the temporary tree that makes cards visible.
 
-use crate::private;
+use crate::{private, SimArgs};
 use anyhow::{anyhow, bail, Context, Result};
 use metaroce::{
     layout::SUFFIXES,
     tree::{build_tree, CardInfo},
 };
-use metaroce_tb::sim::CardId;
+use metaroce_cm::Cm;
+use metaroce_tb::{server::Control, sim::CardId};
 use std::{
     env, fs,
     os::unix::{fs::symlink, net::UnixStream},
@@ -123,9 +124,7 @@ impl Root {
     /// Builds the device tree and links the provider under every name that libibverbs may ask for.
     pub fn populate(&self, cards: usize, rate_mbps: u64) -> Result<()> {
         let libs = Libraries::find()?;
-        let infos: Vec<CardInfo> = (0..cards)
-            .map(|k| info(&CardId::new(k), rate_mbps))
-            .collect();
+        let infos = infos(cards, rate_mbps);
         build_tree(&self.path, &infos, Path::new("/sys"))
             .with_context(|| format!("can't build the device tree in {}", self.path.display()))?;
         for s in SUFFIXES {
@@ -135,6 +134,13 @@ impl Root {
                 .with_context(|| format!("can't make {} (is the disk full?)", copy.display()))?;
         }
         Ok(())
+    }
+    /// The connection manager of these cards, for programs with librdmacm.
+    pub fn connections(&self, a: &SimArgs, c: &Control) -> Result<Cm> {
+        let (path, c) = (self.path.join(metaroce_cm::SOCKET), c.clone());
+        let up = move |k| !c.links_down().contains(&k);
+        Cm::start(&path, infos(a.cards as usize, a.rate * 1000), a.seed(), up)
+            .with_context(|| format!("can't serve {}", path.display()))
     }
     /// Environment of a program that is to see the cards.
     pub fn environment(&self) -> Result<Vec<(String, String)>> {
@@ -209,6 +215,13 @@ impl Drop for Root {
             let _ = fs::remove_dir_all(&self.path);
         }
     }
+}
+
+/// What programs are told of the cards.
+fn infos(cards: usize, rate_mbps: u64) -> Vec<CardInfo> {
+    (0..cards)
+        .map(|k| info(&CardId::new(k), rate_mbps))
+        .collect()
 }
 
 fn info(id: &CardId, rate_mbps: u64) -> CardInfo {

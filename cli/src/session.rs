@@ -7,6 +7,7 @@ use crate::{
     SimArgs,
 };
 use anyhow::{bail, Context, Result};
+use metaroce_cm::Cm;
 use metaroce_tb::{
     fabric::{FabricConfig, Faults},
     hostport::HostPortConfig,
@@ -57,6 +58,7 @@ pub struct Session {
     pub dir: PathBuf,
     card_time: bool,
     control: Control,
+    cm: Cm,
     thread: Option<JoinHandle<Result<Report>>>,
     pub interrupted: Arc<AtomicBool>,
     signal: Arc<AtomicUsize>,
@@ -105,6 +107,7 @@ impl Session {
             .spawn(move || serve(&cfg, |c| tx.send(c).expect("the starter waits")))?;
         match rx.recv() {
             Ok(control) => Ok(Session {
+                cm: root.connections(a, &control)?,
                 root,
                 dir,
                 card_time,
@@ -187,6 +190,11 @@ impl Session {
             }
             std::thread::sleep(Duration::from_millis(5));
         }
+    }
+
+    /// Whether a program waits for connections on this port.
+    pub fn listens(&self, port: u16) -> bool {
+        self.cm.listens(port)
     }
 
     /// The signal that ended the run.

@@ -70,7 +70,6 @@ fn exit_codes() {
             .code(2)
             .says("devices are chosen");
     }
-    run(&["perftest", "-R"]).code(2).says("rdma_cm");
     run(&["perftest", "--cards", "1"]).code(2).says("two cards");
     run(&["perftest", "no-such-tool"])
         .code(2)

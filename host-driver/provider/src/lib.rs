@@ -17,6 +17,8 @@ mod sync;
 pub mod tree;
 mod verbs;
 
+pub use verbs::device::active_mtu;
+
 /// One line on stderr. The only way a provider can tell its user why.
 pub(crate) fn say(text: &str) {
     // One write call, so that lines of several processes do not mix; a closed stderr is not our problem.

@@ -96,6 +96,9 @@ pub unsafe extern "C" fn write(fd: c_int, data: *const c_void, size: usize) -> i
             }
         }
     }
+    if crate::cm::ours(fd) {
+        return crate::cm::command(fd, data, size);
+    }
     next!(
         c"write",
         unsafe extern "C" fn(c_int, *const c_void, usize) -> isize

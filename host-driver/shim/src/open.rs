@@ -5,6 +5,7 @@
 //! `O_CREAT` or `O_TMPFILE` it holds garbage and is passed on as garbage; libc ignores it then. The call onwards goes
 //! through a variadic pointer, as the original's own ABI asks.
 use crate::channel::note_open;
+use crate::cm;
 use crate::next::next;
 use crate::paths::{map, Buf};
 use core::ffi::{c_char, c_int, c_uint};
@@ -18,6 +19,9 @@ macro_rules! open {
         pub unsafe extern "C" fn $name(path: *const c_char, flags: c_int, mode: c_uint) -> c_int {
             let mut buf = Buf::new();
             let p = map($c, path, &mut buf);
+            if p != path && cm::is_device(p) {
+                return cm::open(flags);
+            }
             note_open(p != path, next!($c, Open)(p, flags, mode))
         }
     )* };
@@ -29,6 +33,9 @@ macro_rules! open_at {
         pub unsafe extern "C" fn $name(dir: c_int, path: *const c_char, flags: c_int, mode: c_uint) -> c_int {
             let mut buf = Buf::new();
             let p = map($c, path, &mut buf);
+            if p != path && cm::is_device(p) {
+                return cm::open(flags);
+            }
             note_open(p != path, next!($c, OpenAt)(dir, p, flags, mode))
         }
     )* };

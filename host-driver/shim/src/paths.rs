@@ -1,4 +1,4 @@
-//! The path map: three prefixes, both ways. A path that the tree does not have keeps its own meaning.
+//! The path map: four prefixes, both ways. A path that the tree does not have keeps its own meaning.
 use crate::config::{self, keep_errno, trace};
 use core::ffi::{c_char, c_int, CStr};
 use core::mem::MaybeUninit;
@@ -6,10 +6,11 @@ use core::mem::MaybeUninit;
 pub const PATH_MAX: usize = libc::PATH_MAX as usize;
 
 /// What programs name -> where it is below the root.
-const PREFIXES: [(&[u8], &[u8]); 3] = [
+const PREFIXES: [(&[u8], &[u8]); 4] = [
     (b"/sys/class/infiniband", b"/class/infiniband"),
     (b"/sys/class/infiniband_verbs", b"/class/infiniband_verbs"),
     (b"/dev/infiniband", b"/dev/infiniband"),
+    (b"/sys/class/misc/rdma_cm", b"/class/misc/rdma_cm"),
 ];
 
 /// Room for one path, left uninitialised: hooks run on small stacks and on every file access.
@@ -53,7 +54,9 @@ pub fn unmapped<'a>(path: &'a [u8], root: &[u8]) -> Option<(&'static [u8], &'a [
 /// common case costs a few loads and no allocation.
 pub unsafe fn map(what: &CStr, p: *const c_char, out: &mut Buf) -> *const c_char {
     if p.is_null()
-        || !(prefixed(p, b"/sys/class/infiniband") || prefixed(p, b"/dev/infiniband"))
+        || !(prefixed(p, b"/sys/class/infiniband")
+            || prefixed(p, b"/dev/infiniband")
+            || prefixed(p, b"/sys/class/misc/rdma_cm"))
         || !config::on()
     {
         return p;
@@ -111,6 +114,7 @@ mod tests {
         );
         for other in [
             &b"/sys/class/infiniband_mad/x"[..],
+            b"/sys/class/misc/rdma_cma",
             b"/sys/class/net",
             b"/dev/infinibandx",
             b"dev/infiniband",

@@ -1,0 +1,222 @@
+//! The socket that the launch shim talks to, and the thread behind it.
+//!
+//! A program's channel (its descriptor of `/dev/infiniband/rdma_cm`) is a connection to it. A command comes as one packet
+//! with a socket for the answer attached, so that threads and forked children of one program don't take each other's.
+//! Each event is one packet of one byte on the connection itself: that is what the program polls. Who takes the event
+//! takes the packet, and how many packets became void (the events were of an identifier that has gone) is in the answer.
+//!
+//! | | |
+//! |---|---|
+//! | command | u32 kind (0 command, 1 which channel is this), u32 another channel (for MIGRATE_ID), then the command as the program wrote it |
+//! | answer | i32 errno, u32 bytes, u32 void packets here, u32 void packets on the other channel, then the bytes |
+use crate::state::Core;
+use crate::Errno;
+use metaroce::tree::CardInfo;
+use nix::sys::socket::{
+    accept4, bind, listen, recvmsg, socket, AddressFamily, Backlog, ControlMessageOwned, MsgFlags,
+    SockFlag, SockType, UnixAddr,
+};
+use std::{
+    io,
+    os::fd::{AsRawFd, FromRawFd, OwnedFd, RawFd},
+    os::unix::net::UnixStream,
+    path::Path,
+    sync::{Arc, Mutex},
+    thread::JoinHandle,
+    time::Instant,
+};
+
+/// Name of the socket below the root that the shim knows.
+pub const SOCKET: &str = "cm.sock";
+
+const COMMAND: u32 = 0;
+const WHICH: u32 = 1;
+/// Room for a command with an option's value; anything longer is no command.
+const LONGEST: usize = 4096;
+/// Channels at a time.
+const CHANNELS: usize = 1024;
+
+/// A running connection manager; ends when dropped.
+pub struct Cm {
+    core: Arc<Mutex<Core>>,
+    /// The thread ends when this closes.
+    stop: Option<UnixStream>,
+    thread: Option<JoinHandle<()>>,
+}
+
+impl Cm {
+    /// Serves at `path`. `link_up` says whether a card's link is.
+    pub fn start(
+        path: &Path,
+        cards: Vec<CardInfo>,
+        seed: u64,
+        link_up: impl Fn(usize) -> bool + Send + 'static,
+    ) -> io::Result<Cm> {
+        let flags = SockFlag::SOCK_CLOEXEC | SockFlag::SOCK_NONBLOCK;
+        let listener = socket(AddressFamily::Unix, SockType::SeqPacket, flags, None)?;
+        let _ = std::fs::remove_file(path);
+        bind(listener.as_raw_fd(), &UnixAddr::new(path)?)?;
+        listen(&listener, Backlog::new(64)?)?;
+        let core = Arc::new(Mutex::new(Core::new(cards, seed, Box::new(link_up))));
+        let (stop, stopped) = UnixStream::pair()?;
+        let theirs = core.clone();
+        let thread = std::thread::Builder::new()
+            .name("cm".into())
+            .spawn(move || {
+                Server {
+                    core: theirs,
+                    listener,
+                    stopped,
+                    clients: vec![],
+                }
+                .run();
+            })?;
+        Ok(Cm {
+            core,
+            stop: Some(stop),
+            thread: Some(thread),
+        })
+    }
+
+    /// Whether a program listens on this port.
+    pub fn listens(&self, port: u16) -> bool {
+        self.core
+            .lock()
+            .expect("no panics while locked")
+            .listens(port)
+    }
+}
+
+impl Drop for Cm {
+    fn drop(&mut self) {
+        drop(self.stop.take());
+        if let Some(t) = self.thread.take() {
+            let _ = t.join();
+        }
+    }
+}
+
+struct Server {
+    core: Arc<Mutex<Core>>,
+    listener: OwnedFd,
+    stopped: UnixStream,
+    clients: Vec<(OwnedFd, u32)>,
+}
+
+impl Server {
+    fn run(mut self) {
+        loop {
+            let fds = [self.stopped.as_raw_fd(), self.listener.as_raw_fd()];
+            let mut p: Vec<libc::pollfd> = fds
+                .into_iter()
+                .chain(self.clients.iter().map(|(fd, _)| fd.as_raw_fd()))
+                .map(|fd| libc::pollfd {
+                    fd,
+                    events: libc::POLLIN,
+                    revents: 0,
+                })
+                .collect();
+            let wait = {
+                let core = self.core.lock().expect("no panics while locked");
+                core.next_deadline().map_or(-1, |d| {
+                    d.saturating_duration_since(Instant::now()).as_millis() as i32 + 1
+                })
+            };
+            // SAFETY: the array outlives the call.
+            unsafe { libc::poll(p.as_mut_ptr(), p.len() as libc::nfds_t, wait) };
+            if p[0].revents != 0 {
+                return;
+            }
+            let mut gone = vec![];
+            for (k, p) in p[2..].iter().enumerate() {
+                if p.revents != 0 && !self.serve(k) {
+                    gone.push(k);
+                }
+            }
+            let mut core = self.core.lock().expect("no panics while locked");
+            core.tick(Instant::now());
+            for k in gone.into_iter().rev() {
+                core.close(self.clients.swap_remove(k).1);
+            }
+            while let Ok(raw) = accept4(self.listener.as_raw_fd(), SockFlag::SOCK_CLOEXEC) {
+                // SAFETY: a new descriptor that nobody else owns.
+                let fd = unsafe { OwnedFd::from_raw_fd(raw) };
+                if self.clients.len() < CHANNELS {
+                    self.clients.push((fd, core.open()));
+                }
+            }
+            notice(&mut core, &self.clients);
+        }
+    }
+
+    /// One command of a client; false: it has gone.
+    fn serve(&self, k: usize) -> bool {
+        let (fd, channel) = &self.clients[k];
+        let mut buf = [0u8; LONGEST];
+        let mut iov = [io::IoSliceMut::new(&mut buf)];
+        let mut space = nix::cmsg_space!([RawFd; 2]);
+        let flags = MsgFlags::MSG_DONTWAIT | MsgFlags::MSG_CMSG_CLOEXEC;
+        let (n, reply) = match recvmsg::<()>(fd.as_raw_fd(), &mut iov, Some(&mut space), flags) {
+            Err(nix::errno::Errno::EAGAIN | nix::errno::Errno::EINTR) => return true,
+            Err(_) => return false,
+            Ok(m) => {
+                let mut fds = vec![];
+                for c in m.cmsgs().into_iter().flatten() {
+                    if let ControlMessageOwned::ScmRights(v) = c {
+                        // SAFETY: descriptors that the kernel just gave to us.
+                        fds.extend(v.into_iter().map(|f| unsafe { OwnedFd::from_raw_fd(f) }));
+                    }
+                }
+                (m.bytes, fds.into_iter().next())
+            }
+        };
+        let (8.., Some(reply)) = (n, reply) else {
+            return false;
+        };
+        let word = |at: usize| u32::from_ne_bytes(buf[at..at + 4].try_into().expect("four bytes"));
+        let (kind, other) = (word(0), word(4));
+        let mut core = self.core.lock().expect("no panics while locked");
+        let r = match kind {
+            COMMAND => core.command(*channel, &buf[8..n], other, Instant::now()),
+            WHICH => Ok(crate::commands::Answer::of(channel.to_ne_bytes())),
+            _ => Err(libc::EINVAL),
+        };
+        // Before the answer, which may say that some of them are void.
+        notice(&mut core, &self.clients);
+        answer(&reply, r);
+        true
+    }
+}
+
+/// One packet for each event that has none yet. A full socket gets the rest when the program has taken some.
+fn notice(core: &mut Core, clients: &[(OwnedFd, u32)]) {
+    for (fd, channel) in clients {
+        let Some(c) = core.channels.get_mut(channel) else {
+            continue;
+        };
+        while c.told < c.events.len() && send(fd, &[1]) {
+            c.told += 1;
+        }
+    }
+}
+
+fn answer(to: &OwnedFd, r: Result<crate::commands::Answer, Errno>) {
+    let (status, a) = match r {
+        Ok(a) => (0, a),
+        Err(e) => (e, Default::default()),
+    };
+    let mut m = vec![];
+    m.extend(status.to_ne_bytes());
+    for n in [a.data.len() as u32, a.drain, a.drain_other] {
+        m.extend(n.to_ne_bytes());
+    }
+    m.extend(a.data);
+    // A program that has gone needs none.
+    send(to, &m);
+}
+
+fn send(fd: &OwnedFd, m: &[u8]) -> bool {
+    let flags = libc::MSG_DONTWAIT | libc::MSG_NOSIGNAL;
+    // SAFETY: buffer and length belong together.
+    unsafe { libc::send(fd.as_raw_fd(), m.as_ptr().cast(), m.len(), flags) == m.len() as isize }
+}
