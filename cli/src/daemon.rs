@@ -10,6 +10,7 @@ use crate::{
     FaultsOn, SimArgs,
 };
 use anyhow::{bail, Context, Result};
+use metaroce_cm::Cm;
 use metaroce_tb::server::{serve as serve_sim, CardReport, Control, ServerConfig};
 use std::{
     fs::{self, File},
@@ -390,8 +391,6 @@ pub fn serve(a: &SimArgs, root: &Path) -> Result<u8> {
     }
     let dir = new_run()?;
     let path = ctl(root);
-    let listener =
-        UnixListener::bind(&path).with_context(|| format!("can't make {}", path.display()))?;
     let cfg = ServerConfig {
         sim: sim_config(a),
         socket: root.join("cardd.sock"),
@@ -404,18 +403,26 @@ pub fn serve(a: &SimArgs, root: &Path) -> Result<u8> {
     let asked = a.clone();
     let capturing = Capturing::default();
     let theirs = capturing.clone();
-    let mut cm = Ok(None);
+    let mut cm: Result<Option<Cm>> = Ok(None);
     let tree = Root::background(root.into());
     let r = serve_sim(&cfg, |c| {
-        cm = tree.connections(a, &c).map(Some);
+        // Who finds this process at `path` finds all the rest, too.
+        let begin = || {
+            let cm = tree.connections(a, &c)?;
+            let listener = UnixListener::bind(&path)
+                .with_context(|| format!("can't make {}", path.display()))?;
+            let c = c.clone();
+            std::thread::spawn(move || {
+                for s in listener.incoming().flatten() {
+                    let _ = answer(s, &c, &asked, &theirs);
+                }
+            });
+            Ok(Some(cm))
+        };
+        cm = begin();
         if cm.is_err() {
             c.stop();
         }
-        std::thread::spawn(move || {
-            for s in listener.incoming().flatten() {
-                let _ = answer(s, &c, &asked, &theirs);
-            }
-        });
     })?;
     drop(cm?);
     // The file is complete.

@@ -200,6 +200,26 @@ fn refusals_and_deaths() {
     lab.assert_tidy();
 }
 
+/// Cards in the background: the first program after `env` finds them, and a link that is down is no way to connect.
+#[test]
+fn cards_in_the_background() {
+    if !have("rping") {
+        return;
+    }
+    let lab = Lab::new();
+    let client = "rping -c -a 10.0.0.1 -p 7300 -C 3 -v";
+    let script = format!(
+        "eval \"$(metaroce env)\"; rping -s -a 10.0.0.1 -p 7300 -C 3 & s=$!; n=0; \
+         until {client}; do n=$((n+1)); [ $n -lt 20 ] || exit 99; sleep 0.2; done; wait $s || exit 98; \
+         metaroce link metaroce0 down; {client}; metaroce down"
+    );
+    lab.sh(&script)
+        .wait(60)
+        .ok()
+        .says("rdma-ping-2")
+        .says("RDMA_CM_EVENT_UNREACHABLE, error -110");
+}
+
 /// `tests/c/cm.c`, one line a check.
 #[test]
 fn the_device_as_no_library_uses_it() {

@@ -66,6 +66,30 @@ fn releases_run_their_own_tools() {
             assert_clean(&lab.result());
             println!("{} {tool} {options}: {:.1} s", r.name, o.took.as_secs_f64());
         }
+        // Those with the connection manager; they have no TCP port to wait for.
+        for (tool, server, client) in [
+            (
+                "rping",
+                "-s -a 10.0.0.1 -C 10 -v -V",
+                "-c -a 10.0.0.1 -C 10 -v -V",
+            ),
+            ("udaddy", "-b 10.0.0.1", "-s 10.0.0.1"),
+            ("ib_write_bw", "-R -n 20", "-R -n 20 10.0.0.1"),
+        ] {
+            let line = own(tool);
+            if !line.last().is_some_and(|p| Path::new(p).is_file()) {
+                println!("skipped: {} has no {tool}", r.name);
+                continue;
+            }
+            let l = quote(&line);
+            let script = format!(
+                "{l} {server} & s=$!; n=0; until {l} {client}; do n=$((n+1)); [ $n -lt 20 ] || exit 99; sleep 0.2; done; wait $s"
+            );
+            let words = ["run", "--timeout", "60", "--", "sh", "-c", &script];
+            let o = lab.metaroce(&words).wait(75).ok();
+            assert_clean(&lab.result());
+            println!("{} {tool} {client}: {:.1} s", r.name, o.took.as_secs_f64());
+        }
         lab.assert_tidy();
     }
 }

@@ -23,6 +23,7 @@ const PACKAGES: &[&str] = &[
     "libnl-route-3-200",
     "libpci3",
     "perftest",
+    "rdmacm-utils",
 ];
 
 /// Name of the release that is built, the package with its source, and what builds it.

@@ -7,6 +7,7 @@ mod skips;
 use crate::output::say;
 use crate::{report, session::Session, SimArgs};
 use anyhow::{bail, Context, Result};
+use metaroce_tb::sim::CardId;
 use parse::{Outcome, Run, Test};
 use serde::Serialize;
 use skips::Skips;
@@ -31,7 +32,7 @@ const PLACES: [&str; 3] = [
 const PACKAGE: &str = "the package python3-pyverbs has them: type  apt-get install python3-pyverbs";
 
 /// Test modules that run when none is named: those whose subject a RoCE card of this kind has.
-const MODULES: [&str; 13] = [
+const MODULES: [&str; 14] = [
     "test_addr",
     "test_atomic",
     "test_cq",
@@ -43,6 +44,7 @@ const MODULES: [&str; 13] = [
     "test_pd",
     "test_qp",
     "test_qpex",
+    "test_rdmacm",
     "test_relaxed_ordering",
     "test_shared_pd",
 ];
@@ -171,15 +173,32 @@ fn full_name(t: &str) -> String {
 /// What the tests find around them besides the cards, in one folder:
 /// - the seed of Python's generator, from which they draw sizes and PSNs; nothing else can set it without changing them;
 /// - `rdma`, which newer tests ask for the kernel's links: there are none, and the real one fails where the kernel has
-///   no RDMA instead of saying so.
-fn surroundings(dir: &Path, seed: u64) -> Result<()> {
+///   no RDMA instead of saying so;
+/// - the network interface of card 0, whose address the tests of librdmacm connect to: its name below the card, and an
+///   `ip` that knows it and leaves all else to the system's.
+fn surroundings(s: &Session, dir: &Path, seed: u64) -> Result<()> {
     fs::create_dir_all(dir)?;
+    let net = "class/infiniband/metaroce0/device/net/metaroce0";
+    fs::create_dir_all(s.root.path.join(net))?;
+    let [a, b, c, d] = CardId::new(0).ipv4;
+    let mac = CardId::new(0).mac.map(|x| format!("{x:02x}")).join(":");
+    let shown = serde_json::json!([{
+        "ifname": "metaroce0",
+        "address": mac,
+        "addr_info": [{"family": "inet", "local": format!("{a}.{b}.{c}.{d}"), "prefixlen": 24}],
+    }]);
     for (name, text) in [
         (
             "sitecustomize.py",
             format!("import random\nrandom.seed({seed})\n"),
         ),
         ("rdma", "#!/bin/sh\necho '[]'\n".into()),
+        (
+            "ip",
+            format!(
+                "#!/bin/sh\nif [ \"$*\" = '-j addr show metaroce0' ]; then echo '{shown}'; else PATH=${{PATH#*:}} exec ip \"$@\"; fi\n"
+            ),
+        ),
     ] {
         let p = dir.join(name);
         fs::write(&p, text)
@@ -200,7 +219,7 @@ pub fn run(a: &SimArgs, timeout: u64, given: Option<&Path>, tests: &[String]) ->
     };
     let s = Session::start(a)?;
     let prepared = unpack(&from, &s.dir.join("tests"))
-        .and_then(|()| surroundings(&s.dir.join("around"), a.seed()))
+        .and_then(|()| surroundings(&s, &s.dir.join("around"), a.seed()))
         .and_then(|()| run_python(&s, &names, timeout));
     let signal = s.signal();
     let (rep, dir) = s.finish()?;

@@ -223,6 +223,16 @@ int main(void)
 	CHECK(command(other, RDMA_USER_CM_CMD_MIGRATE_ID, &m, sizeof m, sizeof mr) == -EINVAL, "from no channel");
 	OK("moving");
 
+	/* with a source address: the first bytes are no pointer then */
+	struct rdma_ucm_resolve_ip both = { .id = create(fd, 0x55) };
+	struct sockaddr_in from = { .sin_family = AF_INET, .sin_addr.s_addr = htonl(0x0a000002) };
+	memcpy(&both.src_addr, &from, sizeof from);
+	from.sin_addr.s_addr = htonl(0x0a000001);
+	memcpy(&both.dst_addr, &from, sizeof from);
+	CHECK(command(fd, RDMA_USER_CM_CMD_RESOLVE_IP, &both, sizeof both, 0) == 0, "from an address");
+	CHECK(get(fd, &r) == 0 && r.uid == 0x55 && r.event == 0, "%u", r.event);
+	OK("source address");
+
 	/* the number is another file's */
 	close(other);
 	int null = open("/dev/null", O_WRONLY);

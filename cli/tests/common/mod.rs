@@ -20,7 +20,7 @@ pub fn have(tool: &str) -> bool {
     let found = std::env::var_os("PATH")
         .is_some_and(|p| std::env::split_paths(&p).any(|d| d.join(tool).is_file()));
     if !found {
-        println!("skipped: {tool} is not installed (packages perftest, ibverbs-utils)");
+        println!("skipped: {tool} is not installed (packages perftest, ibverbs-utils, rdmacm-utils, qperf)");
     }
     found
 }

@@ -220,3 +220,86 @@ fn send(fd: &OwnedFd, m: &[u8]) -> bool {
     // SAFETY: buffer and length belong together.
     unsafe { libc::send(fd.as_raw_fd(), m.as_ptr().cast(), m.len(), flags) == m.len() as isize }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::abi::{op, ps, u32_at};
+    use crate::addr::two_cards;
+    use nix::sys::socket::{connect, recv, sendmsg, ControlMessage};
+
+    fn knock(path: &Path) -> OwnedFd {
+        let flags = SockFlag::SOCK_CLOEXEC;
+        let fd = socket(AddressFamily::Unix, SockType::SeqPacket, flags, None).unwrap();
+        connect(fd.as_raw_fd(), &UnixAddr::new(path).unwrap()).unwrap();
+        fd
+    }
+
+    /// Sends a packet with a socket for the answer, and waits for that; empty: nobody answered.
+    fn ask(fd: &OwnedFd, packet: &[u8]) -> Vec<u8> {
+        let (mine, theirs) = nix::sys::socket::socketpair(
+            AddressFamily::Unix,
+            SockType::SeqPacket,
+            None,
+            SockFlag::SOCK_CLOEXEC,
+        )
+        .unwrap();
+        let fds = [theirs.as_raw_fd()];
+        let iov = [io::IoSlice::new(packet)];
+        let rights = [ControlMessage::ScmRights(&fds)];
+        sendmsg::<()>(fd.as_raw_fd(), &iov, &rights, MsgFlags::empty(), None).unwrap();
+        drop(theirs);
+        let mut b = vec![0; 1000];
+        let n = recv(mine.as_raw_fd(), &mut b, MsgFlags::empty()).unwrap();
+        b.truncate(n);
+        b
+    }
+
+    fn create(kind: u32) -> Vec<u8> {
+        let mut m = [kind, 0, op::CREATE_ID].map(u32::to_ne_bytes).concat();
+        m.extend([24, 0, 4, 0]);
+        m.extend([1; 16]);
+        m.extend(ps::TCP.to_ne_bytes());
+        m.extend([0; 6]);
+        m
+    }
+
+    #[test]
+    fn garbage_costs_its_sender_the_channel_and_nobody_else() {
+        let path = std::env::temp_dir().join(format!("metaroce-cm-{}", std::process::id()));
+        let cm = Cm::start(&path, two_cards(), 1, |_| true).unwrap();
+        let good = knock(&path);
+        let made = ask(&good, &create(COMMAND));
+        assert_eq!((u32_at(&made, 0), made.len()), (0, 20));
+        let mut end = [0u8; 8];
+        // without a socket for the answer
+        for packet in [&b"?"[..], &create(COMMAND)] {
+            let bad = knock(&path);
+            nix::sys::socket::send(bad.as_raw_fd(), packet, MsgFlags::empty()).unwrap();
+            assert_eq!(recv(bad.as_raw_fd(), &mut end, MsgFlags::empty()), Ok(0));
+        }
+        // too short, with one
+        let bad = knock(&path);
+        assert_eq!(ask(&bad, b"1234567"), b"");
+        assert_eq!(recv(bad.as_raw_fd(), &mut end, MsgFlags::empty()), Ok(0));
+        // neither a command nor a question; longer than any command
+        assert_eq!(u32_at(&ask(&good, &create(7)), 0), libc::EINVAL as u32);
+        let long = [create(COMMAND), vec![0; 2 * LONGEST]].concat();
+        assert_eq!(
+            u32_at(&ask(&good, &long), 0),
+            0,
+            "what is behind is not looked at"
+        );
+        let number = ask(&good, &[WHICH, 0].map(u32::to_ne_bytes).concat());
+        assert_eq!((u32_at(&number, 0), number.len()), (0, 20));
+        assert!(!cm.listens(1));
+        // a crowd comes and goes
+        for _ in 0..3 {
+            let crowd: Vec<_> = (0..100).map(|_| knock(&path)).collect();
+            assert_eq!(ask(&crowd[99], &create(COMMAND)).len(), 20);
+        }
+        drop(cm);
+        assert_eq!(recv(good.as_raw_fd(), &mut end, MsgFlags::empty()), Ok(0));
+        std::fs::remove_file(&path).unwrap();
+    }
+}
