@@ -2,7 +2,7 @@
 
 mod common;
 use common::*;
-use std::{path::Path, process::Command, thread::sleep, time::Duration};
+use std::{path::Path, process::Command};
 
 /// Starts `server`, waits until it can be asked, runs `client`, and both must succeed. The server's own sign of life is
 /// different for each tool, so the client tries again while nobody listens.
@@ -53,7 +53,8 @@ fn rping_clean_and_lossy() {
     }
     // One server, several clients, one after the other: at once they would meet a race of rping's own, which keeps only
     // the latest request.
-    let script = "rping -s -P -a 0.0.0.0 -p 7175 & s=$!; sleep 2; e=0; for k in 1 2 3; do \
+    let script = "rping -s -P -a 0.0.0.0 -p 7175 & s=$!; e=0; \
+                  until rping -c -a 10.0.0.1 -p 7175 -C 1; do sleep 0.2; done; for k in 1 2 3; do \
                   rping -c -a 10.0.0.1 -p 7175 -C 5 -V -v || e=1; done; kill $s; exit $e";
     let o = lab
         .metaroce(&["run", "--timeout", "100", "--", "sh", "-c", script])
@@ -80,7 +81,7 @@ fn qperf_over_the_connection_manager() {
     let p = free_port();
     let script = pair(
         &format!("qperf -lp {p}"),
-        &format!("qperf -lp {p} -cm 1 -t 1 127.0.0.1 {tests}; c=$?; kill $s; exit $c"),
+        &format!("qperf -lp {p} -cm 1 -t 1 -to 60 127.0.0.1 {tests}; c=$?; kill $s; exit $c"),
         p,
     );
     let o = lab
@@ -169,34 +170,42 @@ fn refusals_and_deaths() {
     run("rping -c -a 10.0.0.77 -p 7200 -C 1 && exit 9; true")
         .ok()
         .says("RDMA_CM_EVENT_ADDR_ERROR");
-    run("rping -s -a 10.0.0.1 -p 7200 & sleep 1; rping -s -a 10.0.0.1 -p 7200 -C 1 && exit 9; kill $!; true")
+    // A server that serves until it is ended; it listens when a client has come through.
+    let served = |port: u16, then: &str| {
+        let client = format!("rping -c -a 10.0.0.1 -p {port} -C 1");
+        format!(
+            "rping -s -P -a 10.0.0.1 -p {port} & s=$!; until {client}; do sleep 0.2; done; {then}; kill $s; true"
+        )
+    };
+    run(&served(7200, "rping -s -a 10.0.0.1 -p 7200 -C 1 && exit 9"))
         .ok()
         .says("Address already in use");
-    // a listener of another set of cards, meanwhile
-    let other = lab.metaroce(&[
-        "run",
-        "--timeout",
-        "60",
-        "--",
-        "rping",
-        "-s",
-        "-a",
-        "10.0.0.1",
-        "-p",
-        "7201",
-        "-C",
-        "1",
-    ]);
-    sleep(Duration::from_secs(2));
+    // A listener of another set of cards, meanwhile.
+    let [up, stop] = ["up", "stop"].map(|f| lab.dir.join(f));
+    let wait = format!(
+        "touch {}; until [ -e {} ]; do sleep 0.1; done",
+        up.display(),
+        stop.display()
+    );
+    let script = served(7201, &wait);
+    let other = lab.metaroce(&["run", "--timeout", "90", "--", "sh", "-c", &script]);
+    until("listener", 60, || up.exists());
     run("rping -c -a 10.0.0.1 -p 7201 -C 1 && exit 9; true")
         .ok()
         .says("error 8");
-    kill(lab.process(&["rping", "-s"]).expect("it waits"), 9);
-    other.wait(30).code(137);
-    // the client is killed in the middle: the server, which waits for it, is told
-    run("rping -s -a 10.0.0.1 -p 7202 -v & s=$!; sleep 1; rping -c -a 10.0.0.1 -p 7202 & c=$!; sleep 2; kill -9 $c; wait $s; true")
-        .ok()
-        .says("server DISCONNECT EVENT");
+    std::fs::write(&stop, "").unwrap();
+    other.wait(60).ok();
+    // The client is killed in the middle: the server, which waits for it, is told. (It prints to a file, line by line.)
+    let log = lab.dir.join("log");
+    let log = log.display();
+    run(&format!(
+        "stdbuf -oL rping -s -a 10.0.0.1 -p 7202 -v > {log} 2>&1 & s=$!; c=; \
+         until grep -q 'server ping data' {log}; do \
+         [ -n \"$c\" ] && kill -0 $c || {{ rping -c -a 10.0.0.1 -p 7202 & c=$!; }}; sleep 0.2; done; \
+         kill -9 $c; wait $s; cat {log}"
+    ))
+    .ok()
+    .says("server DISCONNECT EVENT");
     lab.assert_tidy();
 }
 
