@@ -16,11 +16,12 @@ impl<const LOG_QP: usize, const LOG_SQ: usize, const LOG_MR: usize> Logic
         dff_setup!(self, clock, swap, cmpl, cmph, ib);
         dff_setup!(self, clock, room, segva, off, lim, fl, ok, badr, kend, sum, sumok, seglen);
         dff_setup!(self, clock, segall, lstat, rd, acnt, act, re, need_free, prog, rw, setr, shut);
-        dff_setup!(self, clock, unach, fw, fw_qp, fw_push, ip_v, ip_qp, tx_v, tx_d, pl_v, pl_d);
+        dff_setup!(self, clock, unach, fw, fw_qp, fw_push, ip_v, ip_qp, tx_v, tx_d);
         dff_setup!(self, clock, sq_v, sq_d, er_v, er_d);
         dff_setup!(self, clock, e_retx, e_tmo, e_msg, e_drop, e_dqp, e_rnr, e_seq, e_fat);
         dff_setup!(self, clock, tdv, uv, uav, ua_v);
-        clock!(self, clock, ram, sched, timer, tdq);
+        clock!(self, clock, ram, sched, timer, tdq, pl);
+        self.pl.rst.next = self.rst.val();
         self.tdq.rst.next = self.rst.val();
         self.tdq.s_valid.next = self.td_valid.val();
         self.tdq.s_data.next = self.td_qp.val();
@@ -277,8 +278,7 @@ impl<const LOG_QP: usize, const LOG_SQ: usize, const LOG_MR: usize> Logic
 
         // output registers
         self.txfree.next = !self.tx_v.q.val() | self.tx_ready.val();
-        // without `pl_ready`, which comes through the arbiter before the placement; no two jobs come in a row
-        self.plfree.next = !self.pl_v.q.val();
+        self.plfree.next = self.pl.s_ready.val();
         self.sqok.next = !self.sq_v.q.val() | self.sqfree_ready.val();
         self.erok.next = !self.er_v.q.val() | self.err_ready.val();
         if self.tx_ready.val() {
@@ -286,9 +286,6 @@ impl<const LOG_QP: usize, const LOG_SQ: usize, const LOG_MR: usize> Logic
         }
         if self.ua_ready.val() {
             self.ua_v.d.next = false;
-        }
-        if self.pl_ready.val() {
-            self.pl_v.d.next = false;
         }
         if self.sqfree_ready.val() {
             self.sq_v.d.next = false;
@@ -1298,10 +1295,8 @@ impl<const LOG_QP: usize, const LOG_SQ: usize, const LOG_MR: usize> Logic
             self.tx_v.d.next = true;
             self.tx_d.d.next = self.t.val();
         }
-        if self.plp.val() {
-            self.pl_v.d.next = true;
-            self.pl_d.d.next = self.j.val();
-        }
+        self.pl.s_valid.next = self.plp.val();
+        self.pl.s_data.next = self.j.val();
         if self.sqp.val() {
             self.q.next.idx = self.n.val().una;
             self.sq_v.d.next = true;
@@ -1311,8 +1306,9 @@ impl<const LOG_QP: usize, const LOG_SQ: usize, const LOG_MR: usize> Logic
         self.tx_data.next = self.tx_d.q.val();
         self.ua_valid.next = self.ua_v.q.val();
         self.ua_data.next = self.uav.q.val();
-        self.pl_valid.next = self.pl_v.q.val();
-        self.pl_data.next = self.pl_d.q.val();
+        self.pl_valid.next = self.pl.m_valid.val();
+        self.pl_data.next = self.pl.m_data.val();
+        self.pl.m_ready.next = self.pl_ready.val();
         self.sqfree_valid.next = self.sq_v.q.val();
         self.sqfree_data.next = self.sq_d.q.val();
         self.sslen.next = self.ss.val().len;
@@ -1344,7 +1340,7 @@ impl<const LOG_QP: usize, const LOG_SQ: usize, const LOG_MR: usize> Logic
         self.ev_fatal_nak.next = self.e_fat.q.val();
         self.idle.next = (((self.st.q.val() == St::Idle) & self.sched.idle.val())
             & ((!self.ip_v.q.val() & !self.tdq.m_valid.val()) & !self.timer.m_valid.val()))
-            & (((!self.tx_v.q.val() & !self.pl_v.q.val())
+            & (((!self.tx_v.q.val() & !self.pl.m_valid.val())
                 & (!self.sq_v.q.val() & !self.er_v.q.val()))
                 & ((self.fw.q.val() != 1) & !self.fw_push.q.val()));
         self.deadline.next = self.timer.due.val();
@@ -1358,7 +1354,6 @@ impl<const LOG_QP: usize, const LOG_SQ: usize, const LOG_MR: usize> Logic
             self.ip_v.d.next = false;
             self.tx_v.d.next = false;
             self.ua_v.d.next = false;
-            self.pl_v.d.next = false;
             self.sq_v.d.next = false;
             self.er_v.d.next = false;
         }

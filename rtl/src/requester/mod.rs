@@ -72,7 +72,7 @@ pub use timer::{Deadline, Timer};
 
 use crate::layouts::{MrCheck, QpCfg, SgeUnit};
 use crate::packed_struct;
-use crate::prims::{Fifo, SdpRam};
+use crate::prims::{Fifo, SdpRam, Skid};
 use crate::types::{PlJob, QpCtl, QpErr, QpIdx, RxPkt, TxCmd};
 use crate::window::WinJob;
 use rust_hdl::prelude::*;
@@ -372,8 +372,8 @@ pub struct Requester<const LOG_QP: usize, const LOG_SQ: usize, const LOG_MR: usi
     ip_qp: DFF<Bits<12>>,
     tx_v: DFF<bool>,
     tx_d: DFF<TxCmd>,
-    pl_v: DFF<bool>,
-    pl_d: DFF<PlJob>,
+    // a slice, so that its room hangs on no arbiter
+    pl: Skid<PlJob>,
     sq_v: DFF<bool>,
     sq_d: DFF<QpIdx>,
     er_v: DFF<bool>,
@@ -543,7 +543,7 @@ impl<const LOG_QP: usize, const LOG_SQ: usize, const LOG_MR: usize>
             self.fw_qp.q.val(),
             self.ip_v.q.val(),
             self.tx_v.q.val(),
-            self.pl_v.q.val(),
+            self.pl.m_valid.val(),
             self.sched.idle.val(),
             self.timer.m_valid.val(),
             self.c.q.val()
