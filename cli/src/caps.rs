@@ -291,6 +291,11 @@ fn text(m: &Manifest) -> String {
     s
 }
 
+/// "1 error", "2 errors".
+fn number(n: usize, what: &str) -> String {
+    format!("{n} {what}{}", if n == 1 { "" } else { "s" })
+}
+
 fn validate(what: &str, as_json: bool) -> Result<u8> {
     let findings = match load(what) {
         Ok(m) => check(&m),
@@ -318,9 +323,10 @@ fn validate(what: &str, as_json: bool) -> Result<u8> {
             say!("{kind}: {}: {}", f.at, f.text);
         }
         say!(
-            "{what}: {}, {errors} errors, {} warnings",
+            "{what}: {}, {}, {}",
             if errors == 0 { "valid" } else { "not valid" },
-            findings.len() - errors
+            number(errors, "error"),
+            number(findings.len() - errors, "warning")
         );
     }
     Ok(if errors == 0 { 0 } else { NO })

@@ -29,7 +29,8 @@ use std::{path::PathBuf, process::ExitCode, sync::OnceLock};
                   metaroce run --loss 1% -- ./my-program     your program, on a lossy wire\n  \
                   metaroce pyverbs test_qp                   rdma-core's own tests\n  \
                   metaroce shell                             a shell in which the cards exist\n  \
-                  eval \"$(metaroce env)\"                     the same in your own shell (metaroce down ends it)"
+                  eval \"$(metaroce env)\"                     the same in your own shell (metaroce down ends it)\n\n\
+                  The script ./metaroce also takes `test` (every test of the project) and `fpga` (synthesis, placement, routing)."
 )]
 struct Cli {
     #[command(subcommand)]

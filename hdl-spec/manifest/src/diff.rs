@@ -79,15 +79,26 @@ impl Changes {
     }
 }
 
-/// The worse end of a figure's tolerance; of an exact one the figure.
+/// The worse end of a figure's tolerance, in millionths of its unit; of an exact one the figure.
+fn worst_exactly(l: &Limit) -> u128 {
+    const ALL: u128 = 1_000_000;
+    let t = u128::from(l.tolerance_ppm.unwrap_or(0));
+    u128::from(l.value)
+        * match l.bound {
+            Bound::AtMost => ALL + t,
+            Bound::AtLeast | Bound::UpTo => ALL.saturating_sub(t),
+            Bound::Exactly => ALL,
+        }
+}
+
+/// The same as a whole number, the worse one.
 pub fn worst(l: &Limit) -> u64 {
-    let t = l.value as u128 * u128::from(l.tolerance_ppm.unwrap_or(0)) / 1_000_000;
-    let t = u64::try_from(t).unwrap_or(u64::MAX);
-    match l.bound {
-        Bound::AtMost => l.value.saturating_add(t),
-        Bound::AtLeast | Bound::UpTo => l.value.saturating_sub(t),
-        Bound::Exactly => l.value,
-    }
+    let w = worst_exactly(l);
+    let w = match l.bound {
+        Bound::AtMost => w.div_ceil(1_000_000),
+        _ => w / 1_000_000,
+    };
+    u64::try_from(w).unwrap_or(u64::MAX)
 }
 
 fn limits(c: &mut Changes, at: &str, a: &[Limit], b: &[Limit]) {
@@ -110,7 +121,7 @@ fn limits(c: &mut Changes, at: &str, a: &[Limit], b: &[Limit]) {
             _ => Class::Breaking,
         },
         |c, at, x, y| {
-            let (was, is) = (worst(x), worst(y));
+            let (was, is) = (worst_exactly(x), worst_exactly(y));
             let class = match x.bound {
                 _ if was == is && x.tolerance_ppm == y.tolerance_ppm => None,
                 Bound::Exactly if was == is && y.tolerance_ppm <= x.tolerance_ppm => {

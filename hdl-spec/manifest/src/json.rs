@@ -20,18 +20,27 @@ pub fn decode(text: &[u8]) -> Result<Manifest, Error> {
     if text.len() > MAX_BYTES {
         return Err(Error::TooLarge(text.len() as u64));
     }
-    depth(text)?;
+    #[derive(serde::Deserialize)]
+    struct Major {
+        major: u32,
+        #[serde(default)]
+        minor: u32,
+    }
     #[derive(serde::Deserialize)]
     struct Head {
-        schema: Version,
+        schema: Major,
     }
-    let bad = |e: serde_json::Error| Error::Malformed(e.to_string());
-    // The version first: of another major not even the types are known.
-    let head: Head = serde_json::from_slice(text).map_err(bad)?;
-    if head.schema.major != SCHEMA.major {
-        return Err(Error::Version(head.schema));
+    // The version first: of another major not even the types and limits are known.
+    if let Ok(Head { schema }) = serde_json::from_slice(text) {
+        if schema.major != SCHEMA.major {
+            return Err(Error::Version(Version {
+                major: schema.major,
+                minor: schema.minor,
+            }));
+        }
     }
-    serde_json::from_slice(text).map_err(bad)
+    depth(text)?;
+    serde_json::from_slice(text).map_err(|e| Error::Malformed(e.to_string()))
 }
 
 /// Brackets outside of strings.

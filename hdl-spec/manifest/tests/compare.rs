@@ -47,6 +47,8 @@ fn a_mark_that_is_too_late() {
     assert!(with(200, None, None, most) && !with(201, None, None, most));
     // the worse end of the tolerance counts
     assert!(with(190, Some(50_000), None, most) && !with(195, Some(50_000), None, most));
+    // 200.36 ns and 200.9998 ns are more than 200
+    assert!(!with(191, Some(49_000), None, most) && !with(200, Some(4_999), None, most));
     // a promise for 99 % of the marks is none, nor is one that it takes at least so long
     assert!(!with(150, None, Some(990_000), most) && !with(150, None, None, Bound::AtLeast));
     assert!(with(150, None, None, Bound::Exactly));

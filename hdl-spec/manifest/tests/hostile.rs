@@ -61,6 +61,13 @@ fn another_major_version() {
     let text = br#"{"schema": {"major": 2, "minor": 7}, "cards": 3}"#;
     let why = text_of(json::decode(text).unwrap_err());
     assert!(why.contains("version 2.7") && why.contains("1.x"), "{why}");
+    let deep = format!(
+        r#"{{"schema": {{"major": 2}}, "x": {}1{}}}"#,
+        "[".repeat(20),
+        "]".repeat(20)
+    );
+    let why = text_of(json::decode(deep.as_bytes()).unwrap_err());
+    assert!(why.contains("version 2.0"), "{why}");
     assert_eq!(check(&m)[0].at, "schema");
     // the head and what is behind it disagree
     let mut bad = cbor::encode(&Manifest::of(&SIM_100G));
