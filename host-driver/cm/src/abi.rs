@@ -64,25 +64,8 @@ pub mod private {
     pub const SIDR_REP: usize = 136;
 }
 
-/// `enum ibv_qp_attr_mask`, what is used of it.
-pub mod mask {
-    pub const STATE: u32 = 1;
-    pub const ACCESS: u32 = 1 << 3;
-    pub const PKEY: u32 = 1 << 4;
-    pub const PORT: u32 = 1 << 5;
-    pub const QKEY: u32 = 1 << 6;
-    pub const AV: u32 = 1 << 7;
-    pub const PATH_MTU: u32 = 1 << 8;
-    pub const TIMEOUT: u32 = 1 << 9;
-    pub const RETRY_CNT: u32 = 1 << 10;
-    pub const RNR_RETRY: u32 = 1 << 11;
-    pub const RQ_PSN: u32 = 1 << 12;
-    pub const MAX_RD: u32 = 1 << 13;
-    pub const MIN_RNR: u32 = 1 << 15;
-    pub const SQ_PSN: u32 = 1 << 16;
-    pub const MAX_DEST_RD: u32 = 1 << 17;
-    pub const DEST_QPN: u32 = 1 << 20;
-}
+/// `enum ibv_qp_attr_mask`.
+pub use metaroce::abi::attr as mask;
 
 /// `struct ib_uverbs_qp_attr`.
 pub mod qp_attr {
