@@ -528,6 +528,44 @@ fn refuses() {
     assert_eq!(e, (0..7).map(|q| (q, 5)).collect::<Vec<_>>());
 }
 
+/// A duplicate whose MR is gone is left out alone, also in the middle of its packets: no error, and what is behind it is answered.
+#[test]
+fn late_duplicates() {
+    let mut b = Bench::new(1.0, 1.0);
+    let mut rng = Rng(9);
+    println!("seed 9");
+    run("readresp_late", 900, |s| {
+        if s.cycle == 5 {
+            for q in 0..4 {
+                let (gone, there) = (1, 2);
+                for (k, mr) in [gone, there, gone, there].into_iter().enumerate() {
+                    let job = match q {
+                        0 | 1 => b.job(q, 100 + 10 * k as u64, 3000, mr, &mut rng),
+                        _ => b.atomic(q, 100 + 10 * k as u64, mr, &mut rng),
+                    };
+                    // those of QP 1 and 3 are no duplicates
+                    let dup = q % 2 == 0 && mr == gone;
+                    b.rj.q.push_back(ReadJob { dup, ..job });
+                }
+            }
+        }
+        if s.cycle == 45 {
+            b.mrs[1].valid = false;
+        }
+        b.step(s);
+    });
+    let of = |q: u64| b.order.iter().filter(|x| x.1 == q).count();
+    println!("{:?}, {:?}", b.order, b.errs);
+    // MTU 256: both that are there whole, the first that is gone in part, the second not at all
+    assert!(of(0) > 24 && of(0) < 36, "{}", of(0));
+    assert_eq!(of(2), 2);
+    assert!(of(1) < 12, "{}", of(1));
+    let mut e = b.errs.clone();
+    e.sort();
+    assert_eq!(e, [(1, 5), (3, 5)]);
+    assert!(b.quiet > 50);
+}
+
 /// A ring holds 16 jobs; what comes beyond is dropped.
 #[test]
 fn full_ring() {

@@ -20,6 +20,7 @@ use crate::{
     watch::{received, Watch},
 };
 use metaroce_hdl_spec::{
+    cqe::status,
     regs::{self, Ctr},
     table::qp_type,
     wqe::op,
@@ -415,14 +416,23 @@ impl Soak {
 
     /// One round; panics with what is wrong. Returns the frames that it took.
     pub fn round(&mut self) -> u64 {
-        let before = self.w.frames();
-        if let Err(m) = self.try_round() {
-            panic!("{:?}: {m}\ncounters {:?}", self.leg, self.p.counters());
-        }
-        self.w.frames() - before
+        self.try_round().unwrap_or_else(|m| panic!("{m}"))
     }
 
-    fn try_round(&mut self) -> Result<(), String> {
+    /// One round, or what is wrong.
+    pub fn try_round(&mut self) -> Result<u64, String> {
+        let before = self.w.frames();
+        match self.messages() {
+            Ok(()) => Ok(self.w.frames() - before),
+            Err(m) => Err(format!(
+                "{:?}: {m}\ncounters {:?}",
+                self.leg,
+                self.p.counters()
+            )),
+        }
+    }
+
+    fn messages(&mut self) -> Result<(), String> {
         self.at = [FREE; 2];
         for e in 0..2 {
             for q in [UC, UD] {
@@ -473,8 +483,17 @@ impl Soak {
             return Err(m);
         }
         let mut originals: [HashMap<u64, Vec<(usize, u64)>>; 2] = Default::default();
+        let mut all: [Vec<Cqe>; 2] =
+            [0, 1].map(|e| std::iter::from_fn(|| self.p.poll(e)).collect());
+        // What is flushed tells nothing: a QP's own error first.
+        let good = [status::SUCCESS, status::WR_FLUSH];
         for e in 0..2 {
-            while let Some(c) = self.p.poll(e) {
+            if let Some(c) = all[e].iter().find(|c| !good.contains(&c.status)) {
+                return Err(format!("card {e}: {c:?}"));
+            }
+        }
+        for e in 0..2 {
+            for c in std::mem::take(&mut all[e]) {
                 self.completion(e, c, &mut originals)?;
             }
             for q in 0..QPS {

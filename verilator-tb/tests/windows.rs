@@ -4,9 +4,13 @@ mod common;
 
 use common::log::{event, pair, quiet, take, Log};
 use metaroce_hdl_spec::{cmd, cmd::errno, cqe::recv_op, table, wqe::op};
-use metaroce_protocol::{NakCode, Syndrome};
+use metaroce_protocol::{
+    ext::{Ext, Reth},
+    NakCode, Opcode, PacketRepr, Psn, Syndrome,
+};
 use metaroce_tb::{
-    fabric::Faults,
+    craft,
+    fabric::{Fate, Faults},
     pair::{Pair, ALL_ACCESS},
     rng::Rng,
     script::{Bind, Conn, Cqe, Wr, MW_BIND},
@@ -486,9 +490,86 @@ fn invalidated_once_under_faults() {
         }
     }
     let c = p.counters();
-    println!("{c:?}");
     let dup = c[1].iter().find(|x| x.0 == "rx_drop_duplicate").unwrap().1;
     assert!(dup > 20, "duplicates were asked for: {dup}");
+}
+
+/// A READ request that comes again after its window has ended is not answered, and ends nothing but itself: whether the network doubled it, or the
+/// requester sent it again before it saw the answer to the first one, or somebody made it up.
+#[test]
+fn late_reads_do_no_harm() {
+    let (mut p, log) = pair(0, LEN, &fast());
+    let lkey = base(&mut p);
+    let (busy, q) = (p.add(&fast(), 6, 4), p.add(&fast(), 6, 4));
+    let key = window(&mut p, true);
+    let rbuf = (p.ends[1].buf, 4000, p.ends[1].key);
+    let data = Rng::new(5).bytes(SIZE as usize);
+    p.fill(1, AT, &data);
+    // by the network: also so that its answer is under way when the window ends, and long after it
+    let qpn: [u8; 3] = p.ends[1].qps[q].qpn.to_be_bytes()[1..].try_into().unwrap();
+    let steps: Vec<u64> = (0..20).map(|k| 1000 * k).chain([100_000]).collect();
+    for (round, late_ns) in steps.iter().copied().enumerate() {
+        let key = (key & !0xFF) | round as u32;
+        let wr = bind(&p, key, lkey, ALL);
+        done(&mut p, 1, q, &wr, SUCCESS);
+        p.sim.fabric.fate = Some(Box::new(move |from, f| match (from, f.data[42]) {
+            (0, 0x0C) if f.data[47..50] == qpn => Fate::Twice(late_ns * 1000),
+            _ => Fate::Pass,
+        }));
+        p.recv(1, q, &[rbuf]);
+        log.clear();
+        let read = through(&p, op::READ, key, 0, SIZE as u32);
+        let end = Wr {
+            fence: true,
+            ..send_inv(&p, key, 100)
+        };
+        // the answers of another QP before them, so that a request waits in the card
+        let other = p.rdma(0, op::READ, 0, 0, 16_384);
+        (0..12).for_each(|_| drop(p.post(0, busy, &other)));
+        p.post(0, q, &read);
+        p.post(0, q, &end);
+        for n in 0..14 {
+            assert_eq!(p.wait(0, 400_000).status, SUCCESS, "{late_ns} ns, {n}");
+        }
+        assert!(p.read(0, 16_384, SIZE as usize) == data);
+        let c = p.wait(1, 100_000);
+        assert_eq!((c.status, c.inv), (SUCCESS, Some(key)), "{late_ns} ns");
+        p.run(40_000);
+        p.sim.fabric.fate = None;
+        let states = (p.state(0, q), p.state(1, q));
+        assert_eq!(states, (RTS, RTS), "{late_ns} ns");
+    }
+    // made up: the PSN of something executed, and any key
+    let psn = log.requests(0).last().expect("the SEND").psn;
+    let mut rng = Rng::new(6);
+    for rkey in [key, lkey, next(lkey), 0, u32::MAX, rng.next() as u32] {
+        let packet = PacketRepr {
+            ext: Ext {
+                reth: Some(Reth {
+                    va: p.ends[1].buf + AT,
+                    rkey,
+                    dma_len: 1500,
+                }),
+                ..Ext::default()
+            },
+            ..PacketRepr::new(Opcode(0x0C), p.ends[1].qps[q].qpn, Psn::new(psn))
+        };
+        let f = craft::emit(&craft::repr(&p.sim, 0, packet), &[]);
+        log.clear();
+        craft::put(&mut p, 1, [f]);
+        p.run(4_000);
+        assert_eq!(log.refusals(1), [], "{rkey:#x}");
+        assert_eq!((p.state(0, q), p.state(1, q)), (RTS, RTS), "{rkey:#x}");
+    }
+    let c = p.counters();
+    let dup = c[1].iter().find(|x| x.0 == "rx_drop_duplicate").unwrap().1;
+    assert_eq!(dup, steps.len() as u64 + 6);
+    // the QP goes on
+    let key = (key & !0xFF) | 0x80;
+    let wr = bind(&p, key, lkey, ALL);
+    done(&mut p, 1, q, &wr, SUCCESS);
+    works(&mut p, q, key, 7);
+    quiet(&mut p);
 }
 
 /// An MR stays while windows are bound to it, and a PD while it has windows; windows go bound or not, and with their process.

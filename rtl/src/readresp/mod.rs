@@ -67,6 +67,7 @@ pub enum RdState {
 ///   overflows; a job that still comes to a full ring is dropped. `busy` and `lvl` count a job two cycles after its transfer.
 /// * One packet a visit, round robin over QPs, jobs of a QP in order. QP state, rkey, PD, right and bounds are checked again for every packet: a ring
 ///   of a QP that is not in RTR, RTS or SQD is dropped silently, one whose MR is gone is dropped with `err` (kind 5).
+///   A duplicate whose MR is gone is left out alone: it can be older than the end of a window, and a forged one must not end the QP.
 /// * `done` (II 2): `resp_end` counts down what port `busy` shows; `fault` drops the ring, with `err` (kind 5).
 /// * Atomics: the job at the head of its ring goes to `at`, its result comes on `ad` and leaves as an ATOMIC ACK; other QPs go on meanwhile. One at a time
 ///   for all QPs. The last 16 results of each QP answer duplicates; a duplicate without a result is dropped.
@@ -189,6 +190,7 @@ pub struct ReadResp<const LOG_QP: usize, const LOG_MR: usize, const LOG_JOBS: us
     tag: Signal<Local, Bits<16>>,
     newest: Signal<Local, Bits<4>>,
     respond: Signal<Local, bool>,
+    skip: Signal<Local, bool>,
     more: Signal<Local, bool>,
 }
 
@@ -197,7 +199,7 @@ crate::block_default! { ReadResp<LOG_QP, LOG_MR, LOG_JOBS> {
     mrc_rdata, busy_raddr, busy_rdata, lvl_raddr, lvl_rdata, tx_valid, tx_data, tx_ready, err_valid, err_data, err_ready, idle, at_valid, at_data, at_ready, ad_valid, ad_data, ad_ready, results, ring, ring_l,
     left, rr, errs, state, qp, j, n, rest, last, live, drop_err, popped, tx, tx_v, d_busy, d, flt_v, flt_qp, cfg, st, mtu, mtu_b,
     mr, rg, rw, rwe, rb, rl, level, full, r, jr, jw, jwe, slot, jaddr, key, zero, taken_n, cut, t, addr, c, e, dd, d_addr, lt, pass, gate, at_on, at_qp, at_void, at_r, at_v, orig, f_left, f_at, f_go, f_hit, atomic, aj, ad, rs, rs_w, rs_at, rs_addr, rs_we,
-    clear, newest, respond, more, live_n, at_mr, tag, full16, n_res;
+    clear, newest, respond, skip, more, live_n, at_mr, tag, full16, n_res;
     assert LOG_JOBS == LOG_QP + 4 && LOG_QP <= 12 && LOG_MR <= 16;
     // looked at in Job only, behind Ring, which writes none
     jobs: SdpRam::collision_free(),
@@ -267,6 +269,7 @@ impl<const LOG_QP: usize, const LOG_MR: usize, const LOG_JOBS: usize> Logic
         self.n_res.next = self.rg.val().results;
         self.full16.next = self.n_res.val().get_bit(4);
         self.respond.next = false;
+        self.skip.next = false;
         self.more.next = self.taken_n.val() != self.rg.val().put;
 
         // the job at the head, or (Push) the next free place
@@ -422,7 +425,11 @@ impl<const LOG_QP: usize, const LOG_MR: usize, const LOG_JOBS: usize> Logic
                 self.state.d.next = RdState::Emit;
             }
             RdState::Emit => {
-                if !self.pass.val() {
+                if (self.j.q.val().dup & self.live.q.val()) & !self.pass.val() {
+                    // the requester may have its data, and have ended the window, since this was sent
+                    self.skip.next = true;
+                    self.state.d.next = RdState::Idle;
+                } else if !self.pass.val() {
                     self.drop_err.d.next = self.live.q.val();
                     self.popped.d.next = true;
                     self.state.d.next = RdState::Drop;
@@ -475,10 +482,7 @@ impl<const LOG_QP: usize, const LOG_MR: usize, const LOG_JOBS: usize> Logic
                     self.state.d.next = RdState::Redo;
                 } else if !self.f_left.q.val().any() & !self.f_go.q.val() {
                     // never executed, or too old: no answer
-                    self.rwe.next = true;
-                    self.rw.next.taken = self.taken_n.val();
-                    self.rw.next.queued = self.more.val();
-                    self.rr.s_valid.next = self.more.val();
+                    self.skip.next = true;
                     self.state.d.next = RdState::Idle;
                 } else if self.f_left.q.val().any() {
                     self.f_left.d.next = self.f_left.q.val() - 1;
@@ -564,9 +568,11 @@ impl<const LOG_QP: usize, const LOG_MR: usize, const LOG_JOBS: usize> Logic
         if self.respond.val() {
             self.tx.d.next = self.t.val();
             self.tx_v.d.next = true;
+            self.rw.next.sent = self.rg.val().sent + 1;
+        }
+        if self.respond.val() | self.skip.val() {
             self.rwe.next = true;
             self.rw.next.taken = self.taken_n.val();
-            self.rw.next.sent = self.rg.val().sent + 1;
             self.rw.next.queued = self.more.val();
             self.rr.s_valid.next = self.more.val();
         }

@@ -1,5 +1,5 @@
-//! Long runs in card time: `soak [MESSAGES] [SEED]`; one fault at every frame of everything: `soak --faults [SEED]`; more messages on a
-//! connection than an MSN can count: `soak --msn [MESSAGES] [PSN]`.
+//! Long runs in card time: `soak [MESSAGES] [SEED] [LEG]`, from that leg of the run on; one fault at every frame of everything:
+//! `soak --faults [SEED]`; more messages on a connection than an MSN can count: `soak --msn [MESSAGES] [PSN]`.
 //! `cargo xtask soak` runs it.
 
 use metaroce_tb::{
@@ -20,12 +20,13 @@ fn main() {
     }
     let mut args = args.iter().map(|a| {
         a.parse::<u64>()
-            .expect("soak [MESSAGES] [SEED] | --faults [SEED] | --msn [MESSAGES] [PSN]")
+            .expect("soak [MESSAGES] [SEED] [LEG] | --faults [SEED] | --msn [MESSAGES] [PSN]")
     });
     match what.as_deref() {
         None => {
             let messages = args.next().unwrap_or(20_000);
-            random(messages, args.next().unwrap_or(1));
+            let seed = args.next().unwrap_or(1);
+            random(messages, seed, args.next().unwrap_or(0));
         }
         Some("--faults") => every_frame(args.next().unwrap_or(1)),
         Some("--msn") => {
@@ -76,9 +77,14 @@ fn every_frame(seed: u64) {
     println!("soak: {n} cases, all right, {s:.0} s");
 }
 
-fn random(messages: u64, seed: u64) {
-    println!("soak: {messages} messages, seed {seed}; replay: cargo xtask soak {messages} {seed}");
+fn random(messages: u64, seed: u64, first: u64) {
+    println!("soak: {messages} messages, seed {seed}; replay: cargo xtask soak {messages} {seed} {first}");
     let mut rng = Rng::new(seed);
+    // The legs before are drawn only: each has a seed of its own.
+    for _ in 0..first {
+        Leg::random(&mut rng);
+    }
+    let mut number = first;
     let began = Instant::now();
     let mut told = began;
     let (mut done, mut frames, mut hurt, mut again) = (0, 0, [0; 4], 0);
@@ -88,7 +94,12 @@ fn random(messages: u64, seed: u64) {
         let leg = Leg::random(&mut rng);
         let mut s = Soak::new(leg);
         for _ in 0..ROUNDS {
-            frames += s.round();
+            frames += s.try_round().unwrap_or_else(|m| {
+                panic!(
+                    "{m}\nthis leg alone: cargo xtask soak {} {seed} {number}",
+                    ROUND * ROUNDS
+                )
+            });
             done += ROUND;
             if told.elapsed() > Duration::from_secs(2) {
                 told = Instant::now();
@@ -106,6 +117,7 @@ fn random(messages: u64, seed: u64) {
                 break;
             }
         }
+        number += 1;
         let (h, a) = s.faults();
         again += a;
         cycles += s.cycles();
