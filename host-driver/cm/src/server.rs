@@ -17,7 +17,8 @@ use nix::sys::socket::{
     SockFlag, SockType, UnixAddr,
 };
 use std::{
-    io,
+    fs::File,
+    io::{self, Write},
     os::fd::{AsRawFd, FromRawFd, OwnedFd, RawFd},
     os::unix::net::UnixStream,
     path::Path,
@@ -68,6 +69,8 @@ impl Cm {
                     listener,
                     stopped,
                     clients: vec![],
+                    spare: File::open("/dev/null").ok(),
+                    told: None,
                 }
                 .run();
             })?;
@@ -101,6 +104,20 @@ struct Server {
     listener: OwnedFd,
     stopped: UnixStream,
     clients: Vec<(OwnedFd, u32)>,
+    /// A descriptor to give away when there is no other.
+    spare: Option<File>,
+    /// The first refusal was told.
+    told: Option<()>,
+}
+
+/// Why the next channel is refused. The program gets EMFILE, and most say no more than that.
+fn tell(why: &str) {
+    // Nobody to be told that this failed.
+    let _ = writeln!(
+        io::stderr(),
+        "metaroce: a program asked for an rdma_cm channel more than there can be ({CHANNELS} in a set of cards): {why}. Its open() fails with EMFILE; \
+         let it close channels (rdma_destroy_event_channel), or use fewer at a time"
+    );
 }
 
 impl Server {
@@ -138,11 +155,31 @@ impl Server {
             for k in gone.into_iter().rev() {
                 core.close(self.clients.swap_remove(k).1);
             }
-            while let Ok(raw) = accept4(self.listener.as_raw_fd(), SockFlag::SOCK_CLOEXEC) {
-                // SAFETY: a new descriptor that nobody else owns.
-                let fd = unsafe { OwnedFd::from_raw_fd(raw) };
-                if self.clients.len() < CHANNELS {
-                    self.clients.push((fd, core.open()));
+            loop {
+                match accept4(self.listener.as_raw_fd(), SockFlag::SOCK_CLOEXEC) {
+                    Ok(raw) => {
+                        // SAFETY: a new descriptor that nobody else owns.
+                        let fd = unsafe { OwnedFd::from_raw_fd(raw) };
+                        if self.clients.len() < CHANNELS {
+                            self.clients.push((fd, core.open()));
+                        } else {
+                            self.told.get_or_insert_with(|| tell("all are in use"));
+                        }
+                    }
+                    // Without one to spare, the one that knocks would knock for ever.
+                    Err(nix::errno::Errno::EMFILE | nix::errno::Errno::ENFILE)
+                        if self.spare.take().is_some() =>
+                    {
+                        if let Ok(raw) = accept4(self.listener.as_raw_fd(), SockFlag::SOCK_CLOEXEC)
+                        {
+                            // SAFETY: as above; it closes at once.
+                            drop(unsafe { OwnedFd::from_raw_fd(raw) });
+                        }
+                        self.told
+                            .get_or_insert_with(|| tell("no more files may be open (ulimit -n)"));
+                        self.spare = File::open("/dev/null").ok();
+                    }
+                    Err(_) => break,
                 }
             }
             notice(&mut core, &self.clients);
