@@ -57,6 +57,8 @@ pub struct Session {
     pub root: Root,
     pub dir: PathBuf,
     card_time: bool,
+    /// Files that a program may have open.
+    files: libc::rlimit,
     control: Control,
     cm: Cm,
     thread: Option<JoinHandle<Result<Report>>>,
@@ -88,6 +90,12 @@ impl Session {
         // What programs leave behind becomes a child of this process, so that it can be ended with the run.
         // SAFETY: a plain system call.
         unsafe { libc::prctl(libc::PR_SET_CHILD_SUBREAPER, 1) };
+        // SAFETY: the call fills one struct.
+        let files = unsafe {
+            let mut r = std::mem::zeroed();
+            libc::getrlimit(libc::RLIMIT_NOFILE, &mut r);
+            r
+        };
         let root = Root::temporary()?;
         root.populate(a.cards as usize, a.rate * 1000)?;
         let dir = new_run()?;
@@ -111,6 +119,7 @@ impl Session {
                 root,
                 dir,
                 card_time,
+                files,
                 control,
                 thread: Some(thread),
                 interrupted,
@@ -130,10 +139,13 @@ impl Session {
         if self.card_time {
             c.env("METAROCE_CARD_TIME", "1");
         }
-        // SAFETY: prctl is async-signal-safe; the child dies with the simulator.
+        // Those that this process started with: the connection manager takes more.
+        let files = self.files;
+        // SAFETY: both calls are async-signal-safe; the child dies with the simulator.
         unsafe {
-            c.pre_exec(|| {
+            c.pre_exec(move || {
                 libc::prctl(libc::PR_SET_PDEATHSIG, libc::SIGKILL);
+                libc::setrlimit(libc::RLIMIT_NOFILE, &files);
                 Ok(())
             })
         };
@@ -359,6 +371,7 @@ pub fn refuse_static(program: &str) -> Result<()> {
 
 /// replay.sh: the command line that does the same again, with the seed that this run has.
 fn write_replay(dir: &Path, seed: u64) -> Result<()> {
+    use std::os::unix::fs::PermissionsExt;
     let quote = |s: &str| format!("'{}'", s.replace('\'', r"'\''"));
     let mut args: Vec<String> = std::env::args().map(|a| quote(&a)).collect();
     let given = |a: &String| a == "'--seed'" || a.starts_with("'--seed=");
