@@ -7,7 +7,7 @@ use metaroce_tb::server::Report;
 use serde::Serialize;
 use std::{fs, path::Path};
 
-/// Figures of one direction of a run, in card time.
+/// Figures of one direction of a run, in card time: of the time of the busiest queue pair; retransmits and drops of the whole run.
 #[derive(Debug, Clone, Serialize)]
 pub struct Flow {
     pub receiver: usize,
@@ -39,8 +39,10 @@ pub fn flows(r: &Report, mtu: Option<u32>, reads: bool) -> Vec<Flow> {
     let mut v = vec![];
     for c in &r.cards {
         let h = &c.host;
-        let ns = (h.last_frame_ps.saturating_sub(h.first_frame_ps)) as f64 / 1000.0;
-        if h.payload_bytes == 0 || ns <= 0.0 {
+        // What the programs exchange beside their test (perftest with -R) is not part of it.
+        let window = h.busiest.totals();
+        let ns = h.busiest.ps() as f64 / 1000.0;
+        if window.payload_bytes == 0 || ns <= 0.0 {
             continue;
         }
         let rate = r.config.fabric.rate_mbps as f64 / 1000.0;
@@ -51,22 +53,22 @@ pub fn flows(r: &Report, mtu: Option<u32>, reads: bool) -> Vec<Flow> {
             .map(|(_, v)| v)
             .sum();
         // A datagram that the card did not take was not placed.
-        let grh = h.grh_bytes * h.datagrams.saturating_sub(drops) / h.datagrams.max(1);
-        let payload = h.payload_bytes.saturating_sub(grh);
+        let placed = h.datagrams.saturating_sub(drops).min(window.datagrams);
+        let grh = window.grh_bytes * placed / window.datagrams.max(1);
+        let payload = window.payload_bytes.saturating_sub(grh);
         let goodput = payload as f64 * 8.0 / ns;
         let senders: Vec<usize> = if reads {
             vec![c.card]
         } else {
             (0..r.cards.len()).filter(|k| *k != c.card).collect()
         };
-        let messages: u64 = senders.iter().map(|k| counter(r, *k, "tx_messages")).sum();
         v.push(Flow {
             receiver: c.card,
             payload_bytes: payload,
             goodput_gbps: goodput,
             of_wire_limit: mtu
                 .map(|m| 100.0 * goodput / (rate * m as f64 / (m as f64 + h.overhead as f64))),
-            messages_per_s: messages as f64 / ns * 1e9,
+            messages_per_s: window.messages as f64 / ns * 1e9,
             p50_ns: c.latency_ns.map(|l| l.p50),
             p99_ns: c.latency_ns.map(|l| l.p99),
             retransmits: senders
@@ -74,7 +76,7 @@ pub fn flows(r: &Report, mtu: Option<u32>, reads: bool) -> Vec<Flow> {
                 .map(|k| counter(r, *k, "tx_retransmits"))
                 .sum(),
             drops,
-            host_limited: 100.0 * h.quiet_ps as f64 / 1000.0 / ns,
+            host_limited: 100.0 * window.quiet_ps as f64 / 1000.0 / ns,
         });
     }
     v

@@ -122,6 +122,14 @@ fn perftest_with_rdma_cm() {
         if !args.contains("--loss") {
             assert_clean(&r);
         }
+        // The exchange of parameters goes over the cards, too, and is no part of the test.
+        if args.starts_with("ib_write_bw") {
+            let flow = &r["flows"][0];
+            assert_eq!(flow["payload_bytes"], 50 * 65536, "{flow}");
+            assert!(flow["goodput_gbps"].as_f64().unwrap() > 20.0, "{flow}");
+            let all = r["report"]["cards"][0]["host"]["payload_bytes"].as_u64();
+            assert!(all.unwrap() > 50 * 65536, "nothing was exchanged");
+        }
     }
 }
 

@@ -6,6 +6,7 @@ use crate::{
     memory::{Memory, Ticket},
     rng::Rng,
     stamps::Latencies,
+    window::{Window, Windows},
 };
 use serde::{Deserialize, Serialize};
 use std::collections::VecDeque;
@@ -62,13 +63,11 @@ pub struct HostPortStats {
     pub payload_bytes: u64,
     pub first_payload_ps: u64,
     pub last_payload_ps: u64,
-    /// First bit of the first received frame that carries work (has a stamp); last bit of the last one before the last payload write.
-    pub first_frame_ps: u64,
-    pub last_frame_ps: u64,
-    /// Last bit of the last one of all.
-    #[serde(skip)]
-    pub arrived_ps: u64,
-    /// Such frames that are UD datagrams, and the bytes of GRH area that are written with them: the IP header.
+    /// Messages of which something was written.
+    pub messages: u64,
+    /// The transfer of the queue pair that got most payload.
+    pub busiest: Window,
+    /// Received frames with a stamp that are UD datagrams, and the bytes of GRH area that are written with them: the IP header.
     pub datagrams: u64,
     pub grh_bytes: u64,
     /// Bytes that a full packet of the run takes on the wire beside its payload.
@@ -91,6 +90,7 @@ pub struct HostPort {
     write_budget_ps: u64,
     pub stats: HostPortStats,
     latency: Latencies,
+    windows: Windows,
     /// Silence since the last payload write, ps.
     silent_ps: u64,
 }
@@ -132,6 +132,7 @@ impl HostPort {
             write_budget_ps: 0,
             stats: HostPortStats::default(),
             latency: Latencies::default(),
+            windows: Windows::default(),
             silent_ps: 0,
         }
     }
@@ -154,6 +155,20 @@ impl HostPort {
     /// ns from doorbell to remote memory, one per message with payload.
     pub fn take_latencies(&mut self) -> Vec<u32> {
         self.latency.take()
+    }
+
+    /// A frame with a stamp comes in for a queue pair, `grh` bytes of whose GRH area it will fill; its bits are on the wire from `first_ps` to `last_ps`.
+    pub fn frame(&mut self, qpn: u32, stamp: u64, grh: Option<u64>, first_ps: u64, last_ps: u64) {
+        let mut now = self.stats;
+        if now.payload_bytes > 0 {
+            // The next payload write adds it, and it was before.
+            now.quiet_ps += self.silent_ps;
+        }
+        self.windows.frame(qpn, stamp, first_ps, last_ps, &now);
+        if let Some(bytes) = grh {
+            self.stats.datagrams += 1;
+            self.stats.grh_bytes += bytes;
+        }
     }
 
     fn cost_ps(&self, bytes: usize) -> u64 {
@@ -291,7 +306,7 @@ impl HostPort {
                 self.stats.writes += 1;
                 self.stats.write_bytes += len as u64;
                 if stamp != 0 {
-                    self.latency.add(stamp, now_ps / 1000);
+                    self.stats.messages += u64::from(self.latency.add(stamp, now_ps / 1000));
                     if self.stats.payload_bytes == 0 {
                         self.stats.first_payload_ps = now_ps;
                     } else {
@@ -300,7 +315,7 @@ impl HostPort {
                     self.silent_ps = 0;
                     self.stats.payload_bytes += len as u64;
                     self.stats.last_payload_ps = now_ps;
-                    self.stats.last_frame_ps = self.stats.arrived_ps;
+                    self.windows.payload(stamp, len as u64, &mut self.stats);
                 }
                 mem.write(pasid, addr, &self.wr);
                 self.wr.clear();

@@ -29,3 +29,4 @@ pub mod soak;
 pub mod srq;
 pub mod stamps;
 pub mod watch;
+pub mod window;

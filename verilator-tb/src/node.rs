@@ -85,15 +85,18 @@ pub struct Node {
 
 const ICRC: usize = 4;
 
-/// Whether a RoCEv2 frame is a UD datagram, the bytes of its IP header, and those of all headers that every packet of such a
-/// message has.
-fn headers(f: &[u8]) -> (bool, usize, usize) {
+/// Whether a RoCEv2 frame is a UD datagram, the bytes of its IP header, its destination QP, and the bytes of all headers that every packet
+/// of such a message has.
+fn headers(f: &[u8]) -> (bool, usize, u32, usize) {
     let vlan = if f[12..14] == [0x81, 0x00] { 4 } else { 0 };
     let ip = if f[12 + vlan] == 0x08 { 20 } else { 40 };
     // Ethernet, IP, UDP
     let bth = 14 + vlan + ip + 8;
     let ud = f.get(bth).is_some_and(|op| op >> 5 == 3);
-    (ud, ip, bth + 12 + if ud { 8 } else { 0 })
+    let qpn = f
+        .get(bth + 4..bth + 8)
+        .map_or(0, |b| u32::from_be_bytes([0, b[1], b[2], b[3]]));
+    (ud, ip, qpn, bth + 12 + if ud { 8 } else { 0 })
 }
 
 /// Quiet cycles after which `idle` counts.
@@ -191,21 +194,11 @@ impl Node {
                 Some((t, _)) if *t <= self.now_ps => {
                     let (at_ps, frame) = self.inbox.pop_front().expect("just looked");
                     if frame.stamp != 0 {
-                        // Goodput is measured on the wire: from the first bit of the first frame that carries work.
                         let end = at_ps + self.wire_ps(frame.data.len());
-                        let st = &mut self.host.stats;
-                        if st.first_frame_ps == 0 {
-                            st.first_frame_ps = at_ps;
-                        }
-                        // To the last one that brought something: who resends behind the end of the program is not part of it.
-                        st.arrived_ps = st.arrived_ps.max(end);
-                        if st.payload_bytes == 0 {
-                            st.last_frame_ps = st.arrived_ps;
-                        }
-                        let (ud, ip, headers) = headers(&frame.data);
-                        st.datagrams += ud as u64;
-                        st.grh_bytes += if ud { ip as u64 } else { 0 };
-                        st.overhead = (headers + ICRC + WIRE_OVERHEAD) as u64;
+                        let (ud, ip, qpn, headers) = headers(&frame.data);
+                        self.host.stats.overhead = (headers + ICRC + WIRE_OVERHEAD) as u64;
+                        let grh = ud.then_some(ip as u64);
+                        self.host.frame(qpn, frame.stamp, grh, at_ps, end);
                     }
                     self.rx = Some(Arriving {
                         frame,

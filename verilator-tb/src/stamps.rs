@@ -74,16 +74,17 @@ pub struct Latencies {
 }
 
 impl Latencies {
-    /// A payload write at `now` ns.
-    pub fn add(&mut self, stamp: u64, now: u64) {
+    /// A payload write at `now` ns; true for the first one of its message.
+    pub fn add(&mut self, stamp: u64, now: u64) -> bool {
         if let Some(t) = self.before.get_mut(&stamp) {
             *t = now;
-            return;
+            return false;
         }
-        self.open.insert(stamp, now);
+        let new = self.open.insert(stamp, now).is_none();
         if self.open.len() >= OPEN {
             self.close();
         }
+        new
     }
 
     /// What has been open longest can't get any later.
