@@ -1,5 +1,7 @@
 //! Named configurations of the card. Const-generic parameters of the RTL come from here.
 
+use crate::regs::admin;
+
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Config {
     pub name: &'static str,
@@ -30,6 +32,8 @@ pub struct Config {
     pub max_sge: u32,
     /// log2 of PASIDs (host processes at a time).
     pub log_pasid: u32,
+    /// CMP_SWAP and FETCH_ADD, as requester and as responder.
+    pub atomics: bool,
 }
 
 pub const SIM_100G: Config = Config {
@@ -50,6 +54,7 @@ pub const SIM_100G: Config = Config {
     max_rd: 16,
     max_sge: 16,
     log_pasid: 6,
+    atomics: true,
 };
 
 pub const ECP5_1G: Config = Config {
@@ -70,11 +75,23 @@ pub const ECP5_1G: Config = Config {
     max_rd: 4,
     max_sge: 16,
     log_pasid: 4,
+    // 6,000 LUT4s of a part that holds 83,640
+    atomics: false,
 };
 
 pub const ALL: &[&Config] = &[&SIM_100G, &ECP5_1G];
 
 impl Config {
+    /// What register FEATURES says.
+    pub const fn features(&self) -> u32 {
+        let none = if self.atomics {
+            0
+        } else {
+            admin::FEATURE_ATOMICS
+        };
+        admin::FEATURES_ALL & !none
+    }
+
     /// Refuses combinations that can't work, with the reason.
     pub fn check(&self) -> Result<(), &'static str> {
         if self.bus_bits != 512 && self.bus_bits != 64 {

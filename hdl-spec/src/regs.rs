@@ -45,6 +45,7 @@ pub mod admin {
     pub const FEATURE_WINDOWS: u32 = 2;
     pub const FEATURE_SRQ: u32 = 4;
     pub const FEATURE_DIRECT: u32 = 8;
+    pub const FEATURES_ALL: u32 = FEATURE_ATOMICS | FEATURE_WINDOWS | FEATURE_SRQ | FEATURE_DIRECT;
     registers! {
         ID 0x000 Ro "Identification, `0x4543524D` (\"MRCE\" in ASCII, little-endian)";
         ABI 0x004 Ro "Host interface version: major << 16 | minor";

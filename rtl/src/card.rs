@@ -42,6 +42,7 @@ use rust_hdl::prelude::*;
 /// * `LO`: see [`Sequencer`]
 /// * `MR`: READs in flight per QP
 /// * `KHZ`: clock
+/// * `NA`: 1: with atomics, 0: without
 #[derive(LogicBlock)]
 pub struct Card<
     const W: usize,
@@ -70,6 +71,7 @@ pub struct Card<
     const LO: usize,
     const MR: usize,
     const KHZ: usize,
+    const NA: usize,
 > {
     pub clock: Signal<In, Clock>,
     pub rst: Signal<In, bool>,
@@ -117,7 +119,12 @@ pub struct Card<
     /// Address vectors of the UD packets between requester and egress.
     ud_av: Fifo<Bits<309>, 7>,
     gid_egress: SdpRam<GidEntry, 4>,
-    atomic: AtomicUnit<W>,
+    atomic: [AtomicUnit<W>; NA],
+    at_mrm: Signal<Local, Bits<16>>,
+    at_miss: Signal<Local, bool>,
+    at_idle: Signal<Local, bool>,
+    at_none: Signal<Local, AtomicDone>,
+    no_atomics: Constant<bool>,
     tx_arb: TxArb,
     xl_tx: Translate<LX, NX>,
     txdma: TxDma<W, L, LT, LG, NG>,
@@ -224,6 +231,7 @@ impl<
         const LO: usize,
         const MR: usize,
         const KHZ: usize,
+        const NA: usize,
     >
     Card<
         W,
@@ -252,6 +260,7 @@ impl<
         LO,
         MR,
         KHZ,
+        NA,
     >
 {
     /// A card; panics, with the reason, when `c` is illegal or the parameters are not those of `c`.
@@ -260,7 +269,7 @@ impl<
             panic!("configuration {}: {e}", c.name);
         }
         assert_eq!(
-            (W, LQ, LM, LC, LD, LP, MR, KHZ),
+            (W, LQ, LM, LC, LD, LP, MR, KHZ, NA),
             (
                 c.bus_bits as usize,
                 c.log_qp as usize,
@@ -269,7 +278,8 @@ impl<
                 c.log_pd as usize,
                 c.log_pasid as usize,
                 c.max_rd as usize,
-                c.clock_khz as usize
+                c.clock_khz as usize,
+                c.atomics as usize
             ),
             "tables of {}",
             c.name
@@ -333,7 +343,12 @@ impl<
             acks: Default::default(),
             ud_av: Default::default(),
             gid_egress: Default::default(),
-            atomic: AtomicUnit::new(0xB0),
+            atomic: array_init(|_| AtomicUnit::new(0xB0)),
+            at_mrm: Default::default(),
+            at_miss: Default::default(),
+            at_idle: Default::default(),
+            at_none: Default::default(),
+            no_atomics: Constant::new(NA == 0),
             tx_arb: Default::default(),
             xl_tx: Translate::new(0xA0),
             txdma: Default::default(),
@@ -345,7 +360,7 @@ impl<
             placement: Placement::new(0xA8),
             windows: Default::default(),
             sequencer: Default::default(),
-            regs: Default::default(),
+            regs: Regs::new(c.features()),
             pl_arb: Default::default(),
             err_a: Default::default(),
             err_b: Default::default(),
@@ -405,6 +420,7 @@ impl<
         const LO: usize,
         const MR: usize,
         const KHZ: usize,
+        const NA: usize,
     > Logic
     for Card<
         W,
@@ -433,14 +449,14 @@ impl<
         LO,
         MR,
         KHZ,
+        NA,
     >
 {
     #[hdl_gen]
     fn update(&mut self) {
         clock!(
             self, clock, hostport, doorbell, sqfetch, rqfetch, requester, responder, readresp,
-            order, acks, atomic, tx_arb, xl_tx, txdma, egress, link, ingress, placement, sequencer,
-            regs
+            order, acks, tx_arb, xl_tx, txdma, egress, link, ingress, placement, sequencer, regs
         );
         clock!(self, clock, ud_av, gid_egress, src_check, windows);
         clock!(self, clock, pl_arb, err_a, err_b, err_arb, ev_arb, fence_src);
@@ -485,7 +501,6 @@ impl<
         self.gid_egress.wdata.next = self.sequencer.gid_wdata.val();
         self.gid_egress.raddr.next = self.egress.gid_raddr.val();
         self.egress.gid_rdata.next = self.gid_egress.rdata.val();
-        self.atomic.rst.next = self.rst.val();
         self.tx_arb.rst.next = self.rst.val();
         self.xl_tx.rst.next = self.rst.val();
         self.txdma.rst.next = self.rst.val();
@@ -598,8 +613,6 @@ impl<
         self.mrm_atomic.we.next = self.sequencer.mrm_we.val();
         self.mrm_atomic.waddr.next = self.sequencer.mrm_waddr.val();
         self.mrm_atomic.wdata.next = self.sequencer.mrm_wdata.val();
-        self.mrm_atomic.raddr.next = bit_cast::<LM, 16>(self.atomic.mrm_raddr.val());
-        self.atomic.mrm_rdata.next = self.mrm_atomic.rdata.val();
         self.cqt_doorbell.we.next = self.sequencer.cqt_we.val();
         self.cqt_doorbell.waddr.next = self.sequencer.cqt_waddr.val();
         self.cqt_doorbell.wdata.next = self.sequencer.cqt_wdata.val();
@@ -856,21 +869,57 @@ impl<
         self.hostport.rd4_valid.next = self.placement.mtt_rd_valid.val();
         self.hostport.rd4_data.next = self.placement.mtt_rd_data.val();
         self.placement.mtt_rd_ready.next = self.hostport.rd4_ready.val();
-        self.atomic.c_rd_valid.next = self.sequencer.rd_valid.val();
-        self.atomic.c_rd_data.next = self.sequencer.rd_data.val();
-        self.sequencer.rd_ready.next = self.atomic.c_rd_ready.val();
-        self.hostport.rd5_valid.next = self.atomic.rd_valid.val();
-        self.hostport.rd5_data.next = self.atomic.rd_data.val();
-        self.atomic.rd_ready.next = self.hostport.rd5_ready.val();
-        self.atomic.fill_valid.next = self.hostport.fill_valid.val();
-        self.atomic.fill_data.next = self.hostport.fill_data.val();
-        self.atomic.flush.next = self.sequencer.mtt_flush.val();
-        self.atomic.job_valid.next = self.readresp.at_valid.val();
-        self.atomic.job_data.next = self.readresp.at_data.val();
-        self.readresp.at_ready.next = self.atomic.job_ready.val();
-        self.readresp.ad_valid.next = self.atomic.done_valid.val();
-        self.readresp.ad_data.next = self.atomic.done_data.val();
-        self.atomic.done_ready.next = self.readresp.ad_ready.val();
+        // the command sequencer shares its host port with the atomic unit, if there is one
+        self.sequencer.rd_ready.next = self.hostport.rd5_ready.val();
+        self.hostport.rd5_valid.next = self.sequencer.rd_valid.val();
+        self.hostport.rd5_data.next = self.sequencer.rd_data.val();
+        self.sequencer.wr_ready.next = self.hostport.wr1_ready.val();
+        self.hostport.wr1_valid.next = self.sequencer.wr_valid.val();
+        self.hostport.wr1_data.next = self.sequencer.wr_data.val();
+        self.hostport.wr1_meta.next = self.sequencer.wr_meta.val();
+        self.at_none.next.orig = 0.into();
+        self.at_none.next.err = false;
+        self.readresp.at_ready.next = false;
+        self.readresp.ad_valid.next = false;
+        self.readresp.ad_data.next = self.at_none.val();
+        self.at_mrm.next = 0.into();
+        self.at_miss.next = false;
+        self.at_idle.next = true;
+        self.requester.no_atomics.next = self.no_atomics.val();
+        self.responder.no_atomics.next = self.no_atomics.val();
+        self.readresp.no_atomics.next = self.no_atomics.val();
+        for i in 0..NA {
+            self.atomic[i].clock.next = self.clock.val();
+            self.atomic[i].rst.next = self.rst.val();
+            self.at_mrm.next = self.atomic[i].mrm_raddr.val();
+            self.atomic[i].mrm_rdata.next = self.mrm_atomic.rdata.val();
+            self.atomic[i].c_rd_valid.next = self.sequencer.rd_valid.val();
+            self.atomic[i].c_rd_data.next = self.sequencer.rd_data.val();
+            self.sequencer.rd_ready.next = self.atomic[i].c_rd_ready.val();
+            self.hostport.rd5_valid.next = self.atomic[i].rd_valid.val();
+            self.hostport.rd5_data.next = self.atomic[i].rd_data.val();
+            self.atomic[i].rd_ready.next = self.hostport.rd5_ready.val();
+            self.atomic[i].fill_valid.next = self.hostport.fill_valid.val();
+            self.atomic[i].fill_data.next = self.hostport.fill_data.val();
+            self.atomic[i].flush.next = self.sequencer.mtt_flush.val();
+            self.atomic[i].job_valid.next = self.readresp.at_valid.val();
+            self.atomic[i].job_data.next = self.readresp.at_data.val();
+            self.readresp.at_ready.next = self.atomic[i].job_ready.val();
+            self.readresp.ad_valid.next = self.atomic[i].done_valid.val();
+            self.readresp.ad_data.next = self.atomic[i].done_data.val();
+            self.atomic[i].done_ready.next = self.readresp.ad_ready.val();
+            self.atomic[i].c_wr_valid.next = self.sequencer.wr_valid.val();
+            self.atomic[i].c_wr_data.next = self.sequencer.wr_data.val();
+            self.atomic[i].c_wr_meta.next = self.sequencer.wr_meta.val();
+            self.sequencer.wr_ready.next = self.atomic[i].c_wr_ready.val();
+            self.hostport.wr1_valid.next = self.atomic[i].wr_valid.val();
+            self.hostport.wr1_data.next = self.atomic[i].wr_data.val();
+            self.hostport.wr1_meta.next = self.atomic[i].wr_meta.val();
+            self.atomic[i].wr_ready.next = self.hostport.wr1_ready.val();
+            self.at_miss.next = self.atomic[i].ev_miss.val();
+            self.at_idle.next = self.atomic[i].idle.val();
+        }
+        self.mrm_atomic.raddr.next = bit_cast::<LM, 16>(self.at_mrm.val());
         self.rd_valid.next = self.hostport.rd_valid.val();
         self.rd_data.next = self.hostport.rd_data.val();
         self.hostport.rd_ready.next = self.rd_ready.val();
@@ -894,14 +943,6 @@ impl<
         self.hostport.wr0_data.next = self.placement.wr_data.val();
         self.hostport.wr0_meta.next = self.placement.wr_meta.val();
         self.placement.wr_ready.next = self.hostport.wr0_ready.val();
-        self.atomic.c_wr_valid.next = self.sequencer.wr_valid.val();
-        self.atomic.c_wr_data.next = self.sequencer.wr_data.val();
-        self.atomic.c_wr_meta.next = self.sequencer.wr_meta.val();
-        self.sequencer.wr_ready.next = self.atomic.c_wr_ready.val();
-        self.hostport.wr1_valid.next = self.atomic.wr_valid.val();
-        self.hostport.wr1_data.next = self.atomic.wr_data.val();
-        self.hostport.wr1_meta.next = self.atomic.wr_meta.val();
-        self.atomic.wr_ready.next = self.hostport.wr1_ready.val();
         self.wr_valid.next = self.hostport.wr_valid.val();
         self.wr_data.next = self.hostport.wr_data.val();
         self.wr_meta.next = self.hostport.wr_meta.val();
@@ -1022,7 +1063,7 @@ impl<
         if self.xl_tx.ev_miss.val() & self.placement.ev_miss.val() {
             self.regs.ev[30].next = 2.into();
         }
-        if self.atomic.ev_miss.val() {
+        if self.at_miss.val() {
             self.regs.ev[30].next = 1.into();
             if self.xl_tx.ev_miss.val() & self.placement.ev_miss.val() {
                 self.regs.ev[30].next = 3.into();
@@ -1042,7 +1083,7 @@ impl<
             & self.rqfetch.idle.val();
         self.quiet[1].next = ((self.requester.idle.val() & self.responder.idle.val())
             & self.readresp.idle.val())
-            & ((self.order.idle.val() & self.acks.idle.val()) & self.atomic.idle.val());
+            & ((self.order.idle.val() & self.acks.idle.val()) & self.at_idle.val());
         self.quiet[2].next = ((self.xl_tx.idle.val() & self.txdma.idle.val())
             & (self.egress.idle.val() & self.src_check.idle.val()))
             & self.ingress.idle.val();
@@ -1061,10 +1102,10 @@ impl<
 
 /// `sim-100g`.
 #[rustfmt::skip]
-pub type Sim100g = Card<512, 1, 64, 256, 2, 2, 11, 13, 10, 6, 5, 16, 4, 15, 13, 15, 9, 512, 12, 6, 64, 12, 8, 12, 16, 322266>;
+pub type Sim100g = Card<512, 1, 64, 256, 2, 2, 11, 13, 10, 6, 5, 16, 4, 15, 13, 15, 9, 512, 12, 6, 64, 12, 8, 12, 16, 322266, 1>;
 /// `ecp5-1g`.
 #[rustfmt::skip]
-pub type Ecp5_1g = Card<64, 8, 8, 32, 14, 9, 4, 6, 5, 4, 3, 7, 2, 6, 6, 8, 4, 16, 12, 4, 16, 12, 5, 7, 4, 62500>;
+pub type Ecp5_1g = Card<64, 8, 8, 32, 14, 9, 4, 6, 5, 4, 3, 7, 2, 6, 6, 8, 4, 16, 12, 4, 16, 12, 5, 7, 4, 62500, 0>;
 
 /// Verilog of the card `sim-100g`, top module `card`.
 pub fn verilog_sim_100g() -> String {

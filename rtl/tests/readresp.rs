@@ -125,6 +125,7 @@ impl Bench {
         j
     }
     fn step(&mut self, s: &mut Stim) {
+        s.set("no_atomics", 0u8);
         let t = s.cycle;
         s.set("rst", (t < 2) as u8);
         let head = self.rj.q.front().copied();
@@ -227,7 +228,8 @@ fn run(name: &str, cycles: usize, f: impl FnMut(&mut Stim)) {
         ReadResp::<3, 4, 7>::default,
         inputs!(
             rst, rj_valid, rj_data, done_valid, done_data, ctl_valid, ctl_data, cfg_rdata,
-            mrc_rdata, busy_raddr, lvl_raddr, tx_ready, err_ready, at_ready, ad_valid, ad_data
+            mrc_rdata, busy_raddr, lvl_raddr, tx_ready, no_atomics, err_ready, at_ready, ad_valid,
+            ad_data
         ),
     )
     .cycles(cycles)

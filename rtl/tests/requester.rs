@@ -95,6 +95,28 @@ fn unreliable_connection() {
     assert_eq!(s[s.len() - 3..], [0, 2, 5]);
 }
 
+/// A card without atomics refuses both as it refuses any operation that it does not know, and nothing of them leaves.
+#[test]
+fn without_atomics() {
+    let mut b = Bench::new(17);
+    b.w.no_atomics = true;
+    b.w.up(0, 1, 50, |_| {});
+    b.w.up(5, 3, 60, |_| {});
+    traffic(&mut b, &[0, 5], 30, &[0, 1, 2, 3, 4, 5], 1500, 6_000);
+    all_good(&b, &[0, 5]);
+    for (i, op) in [(0, 6), (5, 7)] {
+        let n = b.w.statuses(i).len();
+        for op in [3, op, 3] {
+            let w = b.w.wqe(op, &[8]);
+            b.w.post(i, w);
+        }
+        b.finish(6_000);
+        assert_eq!(b.w.statuses(i)[n..], [0, 2, 5]);
+        let last = b.w.q[i].tx.last().expect("a packet");
+        assert!(last.cmd.opcode.index() < 12, "no atomic leaves");
+    }
+}
+
 /// LOCAL_INV and BIND_MW between all else, on a lossy wire and over UC: each once, alone in its queue, in order. What is refused ends the QP.
 #[test]
 fn local_operations() {
@@ -674,6 +696,7 @@ fn differential() {
                 ua_ready,
                 sqfree_ready,
                 err_ready,
+                no_atomics,
                 win_done,
                 win_ok
             ),

@@ -36,6 +36,7 @@ fn run(name: &str, cycles: usize, f: impl FnMut(&mut Stim)) {
             rj_ready,
             rqfree_ready,
             err_ready,
+            no_atomics,
             inv_done,
             inv_ok
         ),
@@ -924,6 +925,35 @@ fn initiation_intervals() {
         println!("II {name}: {} cycles", ii(a, z));
         assert!(ii(a, z) <= bound, "{name}");
     }
+}
+
+/// A card without atomics answers one as any opcode that it does not know; the rest goes on.
+#[test]
+fn without_atomics() {
+    let mut b = plain();
+    b.fetch_p = 1.0;
+    run("responder_no_atomics", 400, |s| {
+        if s.cycle == 100 {
+            b.got = Effects::default();
+            for (q, op) in [(1, 0x13), (2, 0x14), (3, 12), (4, 10)] {
+                let rkey = [0x509, 0x309][(op == 12) as usize];
+                b.rx.q.push_back(rx(&Pkt {
+                    rkey: if op == 10 { 0x209 } else { rkey },
+                    dlen: 8,
+                    ..pkt(q, op, 100, if op == 10 { 8 } else { 0 })
+                }));
+            }
+        }
+        b.step(s);
+        s.set("no_atomics", 1u8);
+    });
+    let mut syn: Vec<_> = b.got.acks.iter().map(|a| (a.0, a.2)).collect();
+    syn.sort();
+    assert_eq!(syn, [(1, 0x61), (2, 0x61), (3, 0xFF), (4, 0x1F)]);
+    let mut errs: Vec<_> = b.got.errs.iter().map(|e| (e.0, e.1)).collect();
+    errs.sort();
+    assert_eq!(errs, [(1, 1), (2, 1)]);
+    assert!(b.quiet());
 }
 
 /// A SEND whose receive WQE is not on the card yet waits; orders are served; a QP that is reset meanwhile gets nothing.

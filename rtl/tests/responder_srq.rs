@@ -32,6 +32,7 @@ fn run(name: &str, cycles: usize, f: impl FnMut(&mut Stim)) {
             rj_ready,
             rqfree_ready,
             err_ready,
+            no_atomics,
             inv_done,
             inv_ok
         ),

@@ -89,6 +89,7 @@ impl<const Q: usize, const M: usize, const R: usize, const J: usize, const K: us
         self.rsp.pl_ready.next = true;
         self.rsp.rqfree_ready.next = true;
         self.rsp.err_ready.next = true;
+        self.rsp.no_atomics.next = false;
         self.rsp.inv_done.next = false;
         self.rsp.inv_ok.next = false;
         self.rsp.lvl_rdata.next = self.rd.lvl_rdata.val();
@@ -106,6 +107,7 @@ impl<const Q: usize, const M: usize, const R: usize, const J: usize, const K: us
         self.rd.busy_raddr.next = self.ak.busy_raddr.val();
         self.ak.busy_rdata.next = self.rd.busy_rdata.val();
         self.rd.err_ready.next = true;
+        self.rd.no_atomics.next = false;
         self.rd.at_ready.next = false;
         self.rd.ad_valid.next = false;
         self.rd.ad_data.next = self.k_ad.val();

@@ -97,13 +97,22 @@ fn frame(verilog: &str) -> Result<String> {
     Ok(s)
 }
 
+/// Memories that yosys would make of LUTs, but that take two block RAMs each in place of 300 to 600 LUT4s, and are behind no long path.
+const IN_BLOCKS: [&str; 3] = [
+    "card$sequencer$others",
+    "card$sequencer$mrs",
+    "card$regs$sums",
+];
+
 /// Synthesis: what is written is `card.json`, and `KIND.cells` with the names of the cells of each kind. The mapper gets a delay to aim at (LUTs
 /// and guessed wires, ps), else it would spend area on speed that nobody needs: from 8000 down to 3500 the longest path between flip-flops gets three LUTs
 /// shorter for one LUT in 200.
 fn script() -> String {
-    let mut s = String::from(
-        "read_verilog card.v frame.v; hierarchy -top frame; scratchpad -set abc9.D 3500; synth_ecp5 -json card.json",
-    );
+    let mut s = String::from("read_verilog card.v frame.v");
+    for m in IN_BLOCKS {
+        s += &format!("; setattr -set ram_style \"block\" {m}/m:mem");
+    }
+    s += "; hierarchy -top frame; scratchpad -set abc9.D 3500; synth_ecp5 -json card.json";
     for k in KINDS {
         s += &format!("; tee -q -o {k}.cells select -list t:{k}");
     }

@@ -324,6 +324,9 @@ fn configs(s: &mut String) {
         ("READs and atomics in flight per QP", |c| {
             c.max_rd.to_string()
         }),
+        ("Atomics (CMP_SWAP, FETCH_ADD)", |c| {
+            if c.atomics { "yes" } else { "no" }.to_string()
+        }),
         ("SGEs per work request", |c| c.max_sge.to_string()),
         ("Host processes at a time", |c| {
             ((1u32 << c.log_pasid) - 1).to_string()

@@ -200,17 +200,18 @@ fn offloads(b: &mut Builder) {
         vec![],
         "cargo test --release -p metaroce-rtl --test sequencer",
     );
-    let limits = vec![
-        up_to("in_flight", 1, Unit::Count),
-        exactly("operand", 8, Unit::Bytes),
-    ];
-    b.on(
-        id::atomic_op_accel,
-        &["compare_and_swap", "fetch_and_add"],
-        limits,
-        &tb("atomics"),
-    )
-    .note = Some("One at a time for the whole card; each waits for a read of host memory".into());
+    if b.c.atomics {
+        let limits = vec![
+            up_to("in_flight", 1, Unit::Count),
+            exactly("operand", 8, Unit::Bytes),
+        ];
+        let words = ["compare_and_swap", "fetch_and_add"];
+        b.on(id::atomic_op_accel, &words, limits, &tb("atomics"))
+            .note =
+            Some("One at a time for the whole card; each waits for a read of host memory".into());
+    } else {
+        b.lacks(id::atomic_op_accel, "");
+    }
     b.on(
         id::icrc_offload,
         &[],
@@ -260,8 +261,11 @@ fn wire(b: &mut Builder) {
     let known: Vec<&str> = Opcode::ALL
         .iter()
         .filter(|o| {
-            o.info()
-                .is_some_and(|i| !matches!(i.class, Class::Flush | Class::AtomicWrite | Class::Cnp))
+            o.info().is_some_and(|i| {
+                !matches!(i.class, Class::Flush | Class::AtomicWrite | Class::Cnp)
+                    && (b.c.atomics
+                        || !matches!(i.class, Class::CmpSwap | Class::FetchAdd | Class::AtomicAck))
+            })
         })
         .map(|o| o.name())
         .collect();
@@ -497,7 +501,7 @@ fn combined(b: &Builder) -> Vec<Combined> {
 }
 
 fn ordering(b: &Builder) -> Vec<Order> {
-    [
+    let all = [
         ("completion_after_payload", Scope::Host, "A completion is seen only after the payload that it announces", tb("field_bench")),
         ("acknowledged_means_placed", Scope::Host, "What is acknowledged is in the memory of the receiving host", tb("order")),
         ("read_after_write", Scope::QueuePair, "A READ sees all earlier WRITEs of its queue pair", tb("order")),
@@ -505,15 +509,20 @@ fn ordering(b: &Builder) -> Vec<Order> {
         ("completions_in_order", Scope::QueuePair, "Requests of one queue complete in the order in which they were posted", tb("lockstep")),
         ("fence", Scope::QueuePair, "A fenced request begins when the data of all earlier READs is in memory", tb("field_bench")),
         ("atomicity", Scope::Card, "Atomics are atomic among all queue pairs of the card, not towards the host's processors or other cards (IBV_ATOMIC_HCA)", tb("atomics")),
-    ]
-    .into_iter()
-    .map(|(id, scope, text, test)| Order {
-        id: id.into(),
-        scope,
-        text: text.into(),
-        provenance: if test.is_empty() { design() } else { b.shown(&test) },
-    })
-    .collect()
+    ];
+    all.into_iter()
+        .filter(|(id, ..)| b.c.atomics || *id != "atomicity")
+        .map(|(id, scope, text, test)| Order {
+            id: id.into(),
+            scope,
+            text: text.into(),
+            provenance: if test.is_empty() {
+                design()
+            } else {
+                b.shown(&test)
+            },
+        })
+        .collect()
 }
 
 fn timers(b: &Builder) -> Vec<Timer> {

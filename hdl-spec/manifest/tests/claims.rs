@@ -13,7 +13,7 @@ use std::{collections::BTreeSet, path::Path};
 #[test]
 fn a_parameter_changes_the_manifest() {
     type Edit = fn(&mut Config);
-    let edits: [(&str, Edit); 17] = [
+    let edits: [(&str, Edit); 18] = [
         ("name", |c| c.name = "other"),
         ("bus_bits", |c| c.bus_bits = 64),
         ("clock_khz", |c| c.clock_khz += 1),
@@ -31,6 +31,7 @@ fn a_parameter_changes_the_manifest() {
         ("max_rd", |c| c.max_rd -= 1),
         ("max_sge", |c| c.max_sge -= 3),
         ("log_pasid", |c| c.log_pasid -= 1),
+        ("atomics", |c| c.atomics = false),
     ];
     // as many as there are fields
     let fields = format!("{SIM_100G:?}").matches(": ").count();

@@ -53,11 +53,8 @@ fn committed_images() {
         ),
     ] {
         let c = config::ALL.iter().find(|c| c.name == name).unwrap();
-        assert_eq!(
-            cbor::encode(&Manifest::of(c)),
-            image,
-            "{name}: cargo xtask gen"
-        );
+        let same = cbor::encode(&Manifest::of(c)) == image;
+        assert!(same, "{name}: cargo xtask gen");
     }
 }
 
@@ -87,13 +84,13 @@ fn json_schema() {
                 m.as_object_mut().unwrap().remove("card");
             }),
             ("negative", |m| {
-                m["capabilities"][1]["limits"][0]["value"] = json!(-1)
+                m["capabilities"][3]["limits"][0]["value"] = json!(-1)
             }),
             ("fraction", |m| {
-                m["capabilities"][1]["limits"][0]["value"] = json!(1.5)
+                m["capabilities"][3]["limits"][0]["value"] = json!(1.5)
             }),
             ("unit", |m| {
-                m["capabilities"][1]["limits"][0]["unit"] = json!("furlong")
+                m["capabilities"][3]["limits"][0]["unit"] = json!("furlong")
             }),
             ("list", |m| m["capabilities"] = json!({})),
         ];

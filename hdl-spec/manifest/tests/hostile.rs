@@ -297,7 +297,7 @@ proptest! {
     #[test]
     fn any_figure(value: u64, tolerance: Option<u32>, percentile: Option<u32>, bound in 0usize..4, unit in 0usize..9, qps: Option<u32>, text: Option<String>) {
         let mut m = Manifest::of(&ECP5_1G);
-        let l = &mut m.capabilities[1].limits[0];
+        let l = &mut m.capabilities[3].limits[0];
         l.value = value;
         l.tolerance_ppm = tolerance;
         l.percentile_ppm = percentile;

@@ -97,6 +97,8 @@ pub struct ReadResp<const LOG_QP: usize, const LOG_MR: usize, const LOG_JOBS: us
     pub tx_valid: Signal<Out, bool>,
     pub tx_data: Signal<Out, TxCmd>,
     pub tx_ready: Signal<In, bool>,
+    /// A constant of the card: it has no atomics, and `ad` stays silent.
+    pub no_atomics: Signal<In, bool>,
     pub err_valid: Signal<Out, bool>,
     pub err_data: Signal<Out, QpErr>,
     pub err_ready: Signal<In, bool>,
@@ -196,7 +198,7 @@ pub struct ReadResp<const LOG_QP: usize, const LOG_MR: usize, const LOG_JOBS: us
 
 crate::block_default! { ReadResp<LOG_QP, LOG_MR, LOG_JOBS> {
     clock, rst, rj_valid, rj_data, rj_ready, done_valid, done_data, done_ready, ctl_valid, ctl_data, ctl_ready, cfg_raddr, cfg_rdata, mrc_raddr,
-    mrc_rdata, busy_raddr, busy_rdata, lvl_raddr, lvl_rdata, tx_valid, tx_data, tx_ready, err_valid, err_data, err_ready, idle, at_valid, at_data, at_ready, ad_valid, ad_data, ad_ready, results, ring, ring_l,
+    mrc_rdata, busy_raddr, busy_rdata, lvl_raddr, lvl_rdata, tx_valid, tx_data, tx_ready, no_atomics, err_valid, err_data, err_ready, idle, at_valid, at_data, at_ready, ad_valid, ad_data, ad_ready, results, ring, ring_l,
     left, rr, errs, state, qp, j, n, rest, last, live, drop_err, popped, tx, tx_v, d_busy, d, flt_v, flt_qp, cfg, st, mtu, mtu_b,
     mr, rg, rw, rwe, rb, rl, level, full, r, jr, jw, jwe, slot, jaddr, key, zero, taken_n, cut, t, addr, c, e, dd, d_addr, lt, pass, gate, at_on, at_qp, at_void, at_r, at_v, orig, f_left, f_at, f_go, f_hit, atomic, aj, ad, rs, rs_w, rs_at, rs_addr, rs_we,
     clear, newest, respond, skip, more, live_n, at_mr, tag, full16, n_res;
@@ -280,7 +282,7 @@ impl<const LOG_QP: usize, const LOG_MR: usize, const LOG_JOBS: usize> Logic
         self.cut.next = self.mtu_b.val();
 
         self.gate.mr.next = self.mr.val();
-        self.atomic.next = self.j.q.val().op != 0;
+        self.atomic.next = (self.j.q.val().op != 0) & !self.no_atomics.val();
         self.gate.right.next = self.mr.val().remote_read;
         if self.atomic.val() {
             self.gate.right.next = self.mr.val().remote_atomic;
@@ -355,7 +357,9 @@ impl<const LOG_QP: usize, const LOG_MR: usize, const LOG_JOBS: usize> Logic
                     self.drop_err.d.next = true;
                     self.popped.d.next = false;
                     self.state.d.next = RdState::Drop;
-                } else if self.ad_valid.val() & (!self.tx_v.q.val() | self.tx_ready.val()) {
+                } else if (self.ad_valid.val() & !self.no_atomics.val())
+                    & (!self.tx_v.q.val() | self.tx_ready.val())
+                {
                     self.addr.next = self.at_qp.q.val();
                     self.orig.d.next = self.ad.val().orig;
                     self.j.d.next = self.at_r.q.val();
@@ -516,7 +520,7 @@ impl<const LOG_QP: usize, const LOG_MR: usize, const LOG_JOBS: usize> Logic
                     }
                 } else {
                     self.respond.next = true;
-                    self.rs_we.next = true;
+                    self.rs_we.next = !self.no_atomics.val();
                     self.rw.next.res = self.rg.val().res + 1;
                     if !self.full16.val() {
                         self.rw.next.results = self.rg.val().results + 1;

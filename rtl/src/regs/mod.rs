@@ -108,6 +108,23 @@ impl<
     > Default for Regs<W, LQ, LM, LC, LD, LP, RD, KHZ>
 {
     fn default() -> Self {
+        Self::new(a::FEATURES_ALL)
+    }
+}
+
+impl<
+        const W: usize,
+        const LQ: usize,
+        const LM: usize,
+        const LC: usize,
+        const LD: usize,
+        const LP: usize,
+        const RD: usize,
+        const KHZ: usize,
+    > Regs<W, LQ, LM, LC, LD, LP, RD, KHZ>
+{
+    /// `features`: what register FEATURES says.
+    pub fn new(features: u32) -> Self {
         assert!(COUNTERS <= 64, "the counter RAM has 64 words");
         let mut fixed = vec![Bits::<32>::default(); 1024];
         for (at, v) in [
@@ -120,10 +137,7 @@ impl<
             (a::BUS_BITS, W as u32),
             (a::MAX_SGE, MAX_SGE),
             (a::MAX_RD, RD as u32),
-            (
-                a::FEATURES,
-                a::FEATURE_ATOMICS | a::FEATURE_WINDOWS | a::FEATURE_SRQ | a::FEATURE_DIRECT,
-            ),
+            (a::FEATURES, features),
             (a::MAX_PASID, (1 << LP) - 1),
             (a::CLOCK_10KHZ, (KHZ as u32 + 5) / 10),
         ] {

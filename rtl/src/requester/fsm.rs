@@ -162,14 +162,15 @@ impl<const LOG_QP: usize, const LOG_SQ: usize, const LOG_MR: usize> Logic
             self.badty.next = (self.hw.val().opcode == 2)
                 | ((self.hw.val().opcode >= 5) & (self.hw.val().opcode < 8));
         }
-        self.watom.next = (self.hw.val().opcode == 6) | (self.hw.val().opcode == 7);
+        self.wat.next = (self.hw.val().opcode == 6) | (self.hw.val().opcode == 7);
+        self.watom.next = self.wat.val() & !self.no_atomics.val();
         self.wlocal.next = (self.hw.val().opcode == 8) | (self.hw.val().opcode == 9);
         self.winl.next = self.hw.val().inline;
         self.badin.next = (self.winl.val() & (self.hw.val().opcode > 4))
             | ((self.winl.val() | self.wlocal.val()) & (self.hw.val().num_sge != 0));
         self.badop.next = (((self.hw.val().opcode > 9) | self.badin.val())
             | (self.watom.val() & (self.hw.val().num_sge != 1)))
-            | (self.badty.val()
+            | ((self.badty.val() | (self.wat.val() & self.no_atomics.val()))
                 | (((self.hw.val().opcode == 5) | self.watom.val()) & (self.gg.val().max_rd == 0)));
         self.badsz.next = (!self.idxok.val() | !self.unok.val())
             | ((self.hw.val().num_sge > 16) | self.few.val());
@@ -192,7 +193,8 @@ impl<const LOG_QP: usize, const LOG_SQ: usize, const LOG_MR: usize> Logic
         self.una2.next = self.x.val().una + bit_cast::<16, 3>(self.step.q.val());
         self.next2.next = self.x.val().wqe_next + bit_cast::<16, 3>(self.step.q.val());
         self.enough.next = self.avd.q.val() >= bit_cast::<16, 3>(self.step.q.val());
-        self.isatom.next = (self.hh.val().opcode == 6) | (self.hh.val().opcode == 7);
+        self.isatom.next =
+            ((self.hh.val().opcode == 6) | (self.hh.val().opcode == 7)) & !self.no_atomics.val();
         self.isread.next = (self.hh.val().opcode == 5) | self.isatom.val();
         self.islocal.next = (self.hh.val().opcode == 8) | (self.hh.val().opcode == 9);
         self.multi.next = self.hh.val().num_sge >= 2;

@@ -252,6 +252,8 @@ pub struct Requester<const LOG_QP: usize, const LOG_SQ: usize, const LOG_MR: usi
     pub sqfree_valid: Signal<Out, bool>,
     pub sqfree_data: Signal<Out, QpIdx>,
     pub sqfree_ready: Signal<In, bool>,
+    /// A constant of the card: atomics end with LOC_QP_OP.
+    pub no_atomics: Signal<In, bool>,
     pub err_valid: Signal<Out, bool>,
     pub err_data: Signal<Out, QpErr>,
     pub err_ready: Signal<In, bool>,
@@ -444,6 +446,7 @@ pub struct Requester<const LOG_QP: usize, const LOG_SQ: usize, const LOG_MR: usi
     isread: Signal<Local, bool>,
     isatom: Signal<Local, bool>,
     watom: Signal<Local, bool>,
+    wat: Signal<Local, bool>,
     islocal: Signal<Local, bool>,
     wlocal: Signal<Local, bool>,
     sslen: Signal<Local, Bits<32>>,

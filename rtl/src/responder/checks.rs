@@ -46,6 +46,7 @@ pub struct Checks<const LOG_QP: usize> {
     pub pi: Signal<In, Bits<16>>,
     pub avail: Signal<In, Bits<16>>,
     pub lvl: Signal<In, Bits<5>>,
+    pub no_atomics: Signal<In, bool>,
     /// First or Only; the packet may need a receive WQE (combinational).
     pub first: Signal<Out, bool>,
     pub recv: Signal<Out, bool>,
@@ -93,7 +94,7 @@ pub struct Checks<const LOG_QP: usize> {
 }
 
 crate::block_default! { Checks<LOG_QP> {
-    clock, p, cfg, av, cx, ci, whole, pi, avail, lvl, first, recv, now, o, v, npk, past, dec, o_r, v_r, tag_ok, st_ok, ip_lo, ip_hi, key_ok, psn_d, mtu_b, back, sum, n, npk_r, past_r, pk, qpn, hi, cf, tag,
+    clock, p, cfg, av, cx, ci, whole, pi, avail, lvl, no_atomics, first, recv, now, o, v, npk, past, dec, o_r, v_r, tag_ok, st_ok, ip_lo, ip_hi, key_ok, psn_d, mtu_b, back, sum, n, npk_r, past_r, pk, qpn, hi, cf, tag,
     st, ty, ud, deth, mtu, a, sip, dip, c, exp, of, len, ver, mtu_m;
     assert LOG_QP <= 12;
     k_log: Constant::new((LOG_QP as u64).into()),
@@ -123,6 +124,7 @@ impl<const LOG_QP: usize> Logic for Checks<LOG_QP> {
 
         // first stage
         self.dec.op.next = self.pk.val().opcode;
+        self.dec.no_atomics.next = self.no_atomics.val();
         self.now.next = self.dec.flags.val();
         self.first.next = self.now.val().first;
         self.recv.next = self.now.val().send | (self.now.val().write & self.now.val().imm);

@@ -32,6 +32,8 @@ packed_struct! {
 #[derive(LogicBlock, Default)]
 pub struct Decode {
     pub op: Signal<In, Bits<8>>,
+    /// A constant of the card: atomics are unsupported opcodes.
+    pub no_atomics: Signal<In, bool>,
     pub flags: Signal<Out, OpFlags>,
     f: Signal<Local, OpFlags>,
     cls: Signal<Local, Bits<3>>,
@@ -118,15 +120,17 @@ impl Logic for Decode {
                 self.f.next.last = true;
             }
             19 => {
-                self.f.next.read = true;
-                self.f.next.atomic = true;
+                self.f.next.read = !self.no_atomics.val();
+                self.f.next.atomic = !self.no_atomics.val();
+                self.f.next.bad = self.no_atomics.val();
                 self.f.next.first = true;
                 self.f.next.last = true;
             }
             20 => {
-                self.f.next.read = true;
-                self.f.next.atomic = true;
-                self.f.next.add = true;
+                self.f.next.read = !self.no_atomics.val();
+                self.f.next.atomic = !self.no_atomics.val();
+                self.f.next.add = !self.no_atomics.val();
+                self.f.next.bad = self.no_atomics.val();
                 self.f.next.first = true;
                 self.f.next.last = true;
             }

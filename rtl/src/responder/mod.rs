@@ -93,6 +93,8 @@ pub struct Responder<
     pub rqfree_valid: Signal<Out, bool>,
     pub rqfree_data: Signal<Out, QpIdx>,
     pub rqfree_ready: Signal<In, bool>,
+    /// A constant of the card: atomics are unsupported opcodes.
+    pub no_atomics: Signal<In, bool>,
     pub err_valid: Signal<Out, bool>,
     pub err_data: Signal<Out, QpErr>,
     pub err_ready: Signal<In, bool>,
@@ -224,7 +226,7 @@ crate::block_default! { Responder<LOG_QP, LOG_MR, LOG_RQ, LOG_KEEP> {
     clock, rst, rx_valid, rx_data, rx_ready, ctl_valid, ctl_data, ctl_ready, ctl_psn, notify_valid, notify_data, notify_ready, cfg_raddr,
     cfg_rdata, av_raddr, av_rdata, mrc_raddr, mrc_rdata, slot_raddr, slot_rdata, idx_raddr, pi_rdata, avail_rdata, lvl_raddr, lvl_rdata,
     pl_valid, pl_data, pl_ready, ack_valid, ack_data, ack_ready, rj_valid, rj_data, rj_ready, rqfree_valid, rqfree_data, rqfree_ready,
-    err_valid, err_data, err_ready, inv_valid, inv_data, inv_done, inv_ok, calm, ev_drop_qp, ev_duplicate, ev_sequence, ev_cnp, ev_ecn, lim_valid, lim_qp, idle, ctx, srqs, chk, acc, out, state, qp, p, held,
+    no_atomics, err_valid, err_data, err_ready, inv_valid, inv_data, inv_done, inv_ok, calm, ev_drop_qp, ev_duplicate, ev_sequence, ev_cnp, ev_ecn, lim_valid, lim_qp, idle, ctx, srqs, chk, acc, out, state, qp, p, held,
     turn, c, sg, so, ml, left, src, ix, nx, kept, more, low, ck, hold, todo, psn, syn, e_kind, e_sts, fl_on, fl_ctl, fl_qp, fl_end, pq, qpn, cfg, st, uc, ud, v4, sip, back, src0, op0, gh, v4r, fresh, cx, cw,
     cwd, o, v, slot, key, n, need_rq, cqe, fin, sy, j, ct, pk, qa, slot_a, srq, noq, holds, tk, gone, fire, stride, step, units, whole,
     last_sge, sge, ring, sq, sqw, sqd, ci, from, un, prev, word, lim, iw, im;
@@ -347,6 +349,7 @@ impl<const LOG_QP: usize, const LOG_MR: usize, const LOG_RQ: usize, const LOG_KE
         self.chk.ci.next = self.ci.val();
         self.chk.whole.next = self.whole.val();
         self.chk.pi.next = self.pi_rdata.val();
+        self.chk.no_atomics.next = self.no_atomics.val();
         self.chk.avail.next = self.avail_rdata.val();
         self.chk.lvl.next = self.lvl_rdata.val();
         self.o.next = self.chk.o.val();

@@ -30,6 +30,7 @@ pub struct Ins {
     pub avail: u16,
     pub stamp: u64,
     pub tx_ready: bool,
+    pub no_atomics: bool,
     pub pl_ready: bool,
     pub pl_fence: bool,
     pub td: Option<usize>,
@@ -137,6 +138,7 @@ pub struct World {
     pub ready: f64,
     /// Give no packets to the responders (tests answer by hand).
     pub manual: bool,
+    pub no_atomics: bool,
     pub hold_fence: bool,
     sched: VecDeque<QpIdx>,
     pub ctl: VecDeque<QpCtl>,
@@ -189,6 +191,7 @@ impl World {
             loss: 0.0,
             ready: 1.0,
             manual: false,
+            no_atomics: false,
             hold_fence: false,
             sched: VecDeque::new(),
             ctl: VecDeque::new(),
@@ -395,6 +398,7 @@ impl World {
             avail: self.q[o.avail_raddr].pi,
             stamp: 0xD00 + o.stamp_raddr as u64,
             tx_ready: self.p(),
+            no_atomics: self.no_atomics,
             pl_ready: self.p(),
             sqfree_ready: self.p(),
             err_ready: self.p(),
@@ -970,6 +974,7 @@ impl World {
         s.set("avail_rdata", n.avail);
         s.set("stamp_rdata", n.stamp);
         s.set("tx_ready", n.tx_ready as u8);
+        s.set("no_atomics", n.no_atomics as u8);
         s.set("pl_ready", n.pl_ready as u8);
         s.set("pl_fence", n.pl_fence as u8);
         s.set("ua_ready", n.ua_ready as u8);
@@ -1044,6 +1049,7 @@ impl Bench {
         u.avail_rdata.next = (n.avail as u64).into();
         u.stamp_rdata.next = n.stamp.into();
         u.tx_ready.next = n.tx_ready;
+        u.no_atomics.next = n.no_atomics;
         u.pl_ready.next = n.pl_ready;
         u.pl_fence.next = n.pl_fence;
         u.ua_ready.next = n.ua_ready;

@@ -97,6 +97,7 @@ impl Bench {
     }
 
     pub fn step(&mut self, s: &mut Stim) {
+        s.set("no_atomics", 0u8);
         s.set("rst", (s.cycle < 2) as u8);
         let t = s.cycle;
         if self.rx.step(s) {
