@@ -79,6 +79,28 @@ pub enum Caps {
         #[arg(long, value_name = "FILE")]
         junit: Option<PathBuf>,
     },
+    /// Says whether a device does what its manifest claims: pass, fail or unverifiable for each claim; status 4 if one fails. Through verbs alone, with any device
+    Conform {
+        #[arg(help = WHAT, value_name = "MANIFEST")]
+        manifest: String,
+        /// Verbs device, as ibv_devices has it
+        #[arg(value_name = "DEVICE", required_unless_present = "facts")]
+        device: Option<String>,
+        /// Takes what an earlier run with --json found instead of a device
+        #[arg(long, value_name = "REPORT", conflicts_with = "device")]
+        facts: Option<PathBuf>,
+        /// At most so many objects of a kind are made to count them
+        #[arg(long, value_name = "N", default_value_t = 16_384)]
+        objects: u64,
+        /// GID of port 1 that connections of the device with itself have
+        #[arg(long, value_name = "N", default_value_t = 0)]
+        gid_index: u8,
+        #[arg(long)]
+        json: bool,
+        /// Also writes a JUnit report: a case for each claim
+        #[arg(long, value_name = "FILE")]
+        junit: Option<PathBuf>,
+    },
     /// Several cards side by side
     Matrix {
         #[arg(help = WHAT, value_name = "MANIFEST", required = true)]
@@ -190,6 +212,27 @@ pub fn run(c: &Caps) -> Result<u8> {
                     .with_context(|| file.display().to_string())?;
             }
             judged(p.name, &m, &v, *json)
+        }
+        Caps::Conform {
+            manifest,
+            device,
+            facts,
+            objects,
+            gid_index,
+            json,
+            junit,
+        } => {
+            whole(&[manifest])?;
+            let m = sound(manifest)?;
+            let a = crate::conform::Args {
+                device: (device.as_deref()).map(|d| d.strip_prefix("device:").unwrap_or(d)),
+                facts: facts.as_deref(),
+                objects: *objects,
+                gid_index: *gid_index,
+                json: *json,
+                junit: junit.as_deref(),
+            };
+            Ok(if crate::conform::run(&m, &a)? { 0 } else { NO })
         }
         Caps::Matrix { manifests, json } => {
             let all = manifests.iter().map(|m| sound(m));

@@ -2,6 +2,7 @@
 
 mod caps;
 mod caps_device;
+mod conform;
 mod daemon;
 mod doctor;
 mod output;

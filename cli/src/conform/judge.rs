@@ -1,0 +1,203 @@
+//! A manifest held against what was found out: one verdict for each claim.
+
+use super::facts::{Fact, Facts};
+use metaroce_manifest::{registry, Bound, Capability, Limit, Manifest, Scope, State};
+use serde::Serialize;
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Outcome {
+    Pass,
+    Fail,
+    Unverifiable,
+}
+
+#[derive(Debug, Clone, Serialize)]
+pub struct Verdict {
+    /// Which claim: `queue_pairs`, `queue_pairs.max`, `mtus: 4096`, ...
+    pub claim: String,
+    pub outcome: Outcome,
+    pub text: String,
+}
+
+/// Why nothing is known about a claim of this capability.
+fn why(id: &str) -> String {
+    let group = registry::find(id).map(|e| e.group);
+    match (id, group) {
+        (_, None) => "a vendor's own: no probe knows it".into(),
+        ("processes", _) => "one program is one process".into(),
+        ("memory_regions" | "segmentation_offload", _) => "that much memory is not taken".into(),
+        ("retransmission_offload" | "icrc_offload", _) => {
+            "needs a wire that loses and damages".into()
+        }
+        (_, Some("Wire" | "Congestion")) => "is seen on the wire only".into(),
+        (_, Some("Inside")) => "is inside the card".into(),
+        (_, Some("Speed")) => "needs the card's clock".into(),
+        _ => "no verb tells".into(),
+    }
+}
+
+struct Judge<'a> {
+    f: &'a Facts,
+    out: Vec<Verdict>,
+}
+
+/// A verdict for each claim of `m`.
+pub fn judge(m: &Manifest, f: &Facts) -> Vec<Verdict> {
+    let mut j = Judge { f, out: vec![] };
+    match f.version == m.card.version {
+        true => j.add(
+            "card.version".into(),
+            Outcome::Pass,
+            "the driver says the same".into(),
+        ),
+        false => j.fail(
+            "card.version",
+            format!("{}, the driver says {}", m.card.version, f.version),
+        ),
+    }
+    for c in &m.capabilities {
+        j.state(c);
+        j.words(c);
+        for l in &c.limits {
+            let fact = f.figures.get(&c.id).and_then(|n| n.get(&l.name));
+            j.figure(format!("{}.{}", c.id, l.name), l, fact, &why(&c.id));
+        }
+    }
+    // what it does not name it does not have
+    for (id, yes) in &f.works {
+        if *yes && m.capability(id).is_none() {
+            j.fail(id, "is not named, so absent; but it works".into());
+        }
+    }
+    for c in &m.combined {
+        for l in &c.limits {
+            let fact = (l.name == "sum").then(|| f.sums.get(&c.id)).flatten();
+            j.figure(
+                format!("{}.{}", c.id, l.name),
+                l,
+                fact,
+                "needs the card's clock",
+            );
+        }
+    }
+    j.ordering(m);
+    for t in &m.timers {
+        j.unknown(&t.id, "needs the card's clock".into());
+    }
+    for e in &m.errata {
+        j.unknown(&e.id, "a fault is not provoked".into());
+    }
+    j.out
+}
+
+impl Judge<'_> {
+    fn add(&mut self, claim: String, outcome: Outcome, text: String) {
+        self.out.push(Verdict {
+            claim,
+            outcome,
+            text,
+        });
+    }
+    fn fail(&mut self, claim: &str, text: String) {
+        self.add(claim.into(), Outcome::Fail, text);
+    }
+    fn unknown(&mut self, claim: &str, text: String) {
+        self.add(claim.into(), Outcome::Unverifiable, text);
+    }
+
+    fn state(&mut self, c: &Capability) {
+        let text = match (c.state, self.f.works.get(&c.id)) {
+            (_, None) => return self.unknown(&c.id, why(&c.id)),
+            (State::Absent, Some(false)) => "is refused".to_string(),
+            (State::Absent, Some(true)) => return self.fail(&c.id, "absent, but it works".into()),
+            (State::Enabled, Some(true)) => "works".into(),
+            // a host would have to switch it on first, and nothing did
+            (State::Present, Some(true)) => {
+                return self.fail(&c.id, "off until switched on, but it works".into())
+            }
+            (State::Present, Some(false)) => {
+                return self.unknown(&c.id, "nothing switches it on".into())
+            }
+            (State::Enabled, Some(false)) => {
+                return self.fail(&c.id, "enabled, but it does not work".into())
+            }
+        };
+        self.add(c.id.clone(), Outcome::Pass, text);
+    }
+
+    fn words(&mut self, c: &Capability) {
+        let none = Default::default();
+        let known = self.f.words.get(&c.id).unwrap_or(&none);
+        for w in &c.set {
+            let claim = format!("{}: {w}", c.id);
+            match known.get(w) {
+                Some(true) => self.add(claim, Outcome::Pass, "works".into()),
+                Some(false) => self.fail(&claim, "does not work".into()),
+                None => self.unknown(&claim, why(&c.id)),
+            }
+        }
+        for (w, yes) in known {
+            if *yes && c.has() && !c.set.contains(w) {
+                self.fail(
+                    &format!("{}: {w}", c.id),
+                    "is not among the words, but works".into(),
+                );
+            }
+        }
+    }
+
+    fn figure(&mut self, claim: String, l: &Limit, fact: Option<&Fact>, why: &str) {
+        let v = l.value;
+        let verdict = match fact {
+            _ if l.when.is_some() || l.percentile_ppm.is_some() => None,
+            None => None,
+            Some(Fact::Is(n)) => Some((*n == v, format!("{n} found"))),
+            Some(Fact::Most(n)) => {
+                let right = match l.bound {
+                    Bound::UpTo | Bound::Exactly => *n == v,
+                    Bound::AtLeast => *n >= v,
+                    Bound::AtMost => *n <= v,
+                };
+                Some((right, format!("{n} work, {} do not", n + 1)))
+            }
+            Some(Fact::Driver(n)) if v > *n => {
+                return self.unknown(&claim, format!("{n} work; the driver offers no more"))
+            }
+            Some(Fact::Driver(n)) => Some((v == *n, format!("{n} work, {} do not", n + 1))),
+            Some(Fact::Took(n)) => {
+                return self.unknown(&claim, format!("{n} work, more was not tried"))
+            }
+        };
+        match verdict {
+            Some((true, text)) => self.add(claim, Outcome::Pass, text),
+            Some((false, text)) => self.fail(&claim, format!("{v} claimed, {text}")),
+            None => self.unknown(&claim, why.into()),
+        }
+    }
+
+    fn ordering(&mut self, m: &Manifest) {
+        for o in &m.ordering {
+            if o.id != "atomicity" {
+                self.unknown(&o.id, "a race that does not show proves nothing".into());
+                continue;
+            }
+            let claimed = match o.scope {
+                Scope::Card => "card",
+                Scope::Host => "host",
+                _ => "other",
+            };
+            match self.f.atomicity.as_deref() {
+                Some(a) if a == claimed => self.add(
+                    o.id.clone(),
+                    Outcome::Pass,
+                    "the driver says the same".into(),
+                ),
+                a => {
+                    let says = a.unwrap_or("that there are no atomics");
+                    self.fail(&o.id, format!("{claimed} claimed, the driver says {says}"));
+                }
+            }
+        }
+    }
+}

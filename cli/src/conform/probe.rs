@@ -1,0 +1,752 @@
+//! Finds out about a device, with the calls that any program may make: it counts objects until no more are given, looks for the greatest queue that is
+//! made, and sends messages between queue pairs of the device itself. Nothing here knows the manifest.
+
+use super::{
+    facts::{Fact, Facts},
+    verbs::{
+        attr, Cq, Device, Made, Memory, Mr, Pd, Qp, LOCAL_WRITE, MW_BIND, REMOTE_ATOMIC,
+        REMOTE_READ, REMOTE_WRITE,
+    },
+};
+use anyhow::{anyhow, Result};
+use metaroce::abi::{
+    IbvAhAttr, IbvGlobalRoute, IbvMwBindInfo, IbvQpAttr, IbvQpCap, IbvQpInitAttr, IbvSendWr,
+    IbvSge, IbvWc,
+};
+use metaroce_manifest::registry::id;
+use std::{
+    ffi::c_int,
+    ptr::null_mut,
+    time::{Duration, Instant},
+};
+
+const RC: c_int = 2;
+const UC: c_int = 3;
+const UD: c_int = 4;
+const WRITE: c_int = 0;
+const SEND: c_int = 2;
+const READ: c_int = 4;
+const CMP_SWAP: c_int = 5;
+const FETCH_ADD: c_int = 6;
+const LOCAL_INV: c_int = 7;
+const BIND_MW: c_int = 8;
+const SEND_INV: c_int = 9;
+const SIGNALED: u32 = 2;
+const WC_GRH: u32 = 1;
+const TYPE_1: c_int = 1;
+const TYPE_2: c_int = 2;
+/// A message longer than any MTU, with a rest.
+const LEN: usize = 9001;
+const QKEY: u32 = 0x1111;
+/// Ends a run that hangs; nothing is measured by it.
+const PATIENCE: Duration = Duration::from_secs(60);
+
+pub struct Options {
+    /// Objects of a kind that are made at most.
+    pub objects: u64,
+    pub gid_index: u8,
+}
+
+struct Bench<'a> {
+    dev: &'a Device,
+    pd: &'a Pd<'a>,
+    cq: &'a Cq<'a>,
+    mem: &'a Memory,
+    mr: &'a Mr<'a>,
+    gid: [u8; 16],
+    o: &'a Options,
+}
+
+/// All of it; `step` is told what comes next.
+pub fn all(name: &str, o: &Options, mut step: impl FnMut(&str)) -> Result<Facts> {
+    let dev = Device::open(name)?;
+    let gid = dev
+        .gid(o.gid_index)
+        .ok_or_else(|| anyhow!("{name} has no GID {} on port 1: --gid-index", o.gid_index))?;
+    let e =
+        |what: &str, e: i32| anyhow!("{name}: {what}: {}", std::io::Error::from_raw_os_error(e));
+    let mem = Memory::new(1 << 16)?;
+    let pd = dev.pd().map_err(|n| e("no protection domain", n))?;
+    let cq = dev.cq(64).map_err(|n| e("no completion queue", n))?;
+    let rights = LOCAL_WRITE | REMOTE_WRITE | REMOTE_READ;
+    let mr = (pd.mr(&mem, rights | REMOTE_ATOMIC))
+        .or_else(|_| pd.mr(&mem, rights))
+        .map_err(|n| e("no memory region", n))?;
+    let b = Bench {
+        dev: &dev,
+        pd: &pd,
+        cq: &cq,
+        mem: &mem,
+        mr: &mr,
+        gid,
+        o,
+    };
+    let mut f = Facts {
+        device: name.into(),
+        ..Facts::default()
+    };
+    step("what the driver says");
+    b.said(&mut f).map_err(|n| e("query", n))?;
+    step("how many objects there are");
+    b.counts(&mut f);
+    step("how long queues and lists may be");
+    b.sizes(&mut f);
+    step("transports and MTUs");
+    b.transports(&mut f);
+    step("atomics, windows, invalidation");
+    b.atomics(&mut f);
+    b.windows(&mut f);
+    step("regions, queues and receive queues in use");
+    b.changes(&mut f);
+    Ok(f)
+}
+
+/// As many as there are, up to `most`.
+fn count<T>(most: u64, mut make: impl FnMut() -> Made<T>) -> Fact {
+    let mut all = vec![];
+    while (all.len() as u64) < most {
+        match make() {
+            Ok(t) => all.push(t),
+            Err(_) => return Fact::Most(all.len() as u64),
+        }
+    }
+    Fact::Took(most)
+}
+
+/// The greatest number that works, if those that do are all below those that don't.
+fn greatest(most: u64, works: impl Fn(u64) -> bool) -> Fact {
+    if !works(1) {
+        return Fact::Most(0);
+    }
+    let (mut good, mut bad) = (1, 2);
+    while bad <= most && works(bad) {
+        (good, bad) = (bad, 2 * bad);
+    }
+    if bad > most {
+        return Fact::Took(good);
+    }
+    while bad - good > 1 {
+        let mid = good + (bad - good) / 2;
+        match works(mid) {
+            true => good = mid,
+            false => bad = mid,
+        }
+    }
+    Fact::Most(good)
+}
+
+fn plus(f: Fact, n: u64) -> Fact {
+    match f {
+        Fact::Most(v) => Fact::Most(v + n),
+        Fact::Took(v) => Fact::Took(v + n),
+        f => f,
+    }
+}
+
+fn cap() -> IbvQpCap {
+    IbvQpCap {
+        max_send_wr: 16,
+        max_recv_wr: 16,
+        max_send_sge: 1,
+        max_recv_sge: 1,
+        max_inline_data: 0,
+    }
+}
+
+fn wr(op: c_int, sge: &mut IbvSge) -> IbvSendWr {
+    // SAFETY: integers and null pointers.
+    let mut w: IbvSendWr = unsafe { std::mem::zeroed() };
+    w.opcode = op;
+    w.send_flags = SIGNALED;
+    w.sg_list = sge;
+    w.num_sge = 1;
+    w
+}
+
+fn pattern(seed: u8, len: usize) -> Vec<u8> {
+    (0..len)
+        .map(|k| (k as u8).wrapping_mul(31) ^ (k >> 8) as u8 ^ seed)
+        .collect()
+}
+
+impl Bench<'_> {
+    fn said(&self, f: &mut Facts) -> Made<()> {
+        let a = self.dev.attr()?;
+        let end = a.fw_ver.iter().position(|b| *b == 0).unwrap_or(64);
+        f.version = String::from_utf8_lossy(&a.fw_ver[..end]).into_owned();
+        for (what, n) in [
+            ("qp_wr", a.max_qp_wr),
+            ("cqe", a.max_cqe),
+            ("srq_wr", a.max_srq_wr),
+        ] {
+            f.said.insert(what.into(), n.max(0) as u64);
+        }
+        f.figure(id::ports, "max", Fact::Is(a.phys_port_cnt.into()));
+        f.atomicity = match a.atomic_cap {
+            1 => Some("card".into()),
+            2 => Some("host".into()),
+            _ => None,
+        };
+        let p = self.dev.port()?;
+        let lanes = match p.active_width {
+            1 => 1,
+            2 => 4,
+            4 => 8,
+            8 => 12,
+            16 => 2,
+            _ => 0,
+        };
+        let lane = match p.active_speed {
+            1 => 2_500,
+            2 => 5_000,
+            4 | 8 => 10_000,
+            16 => 14_000,
+            32 => 25_000,
+            64 => 50_000,
+            128 => 100_000,
+            _ => 0,
+        };
+        if lanes * lane > 0 {
+            f.figure(id::line_rates, "max", Fact::Is(lanes * lane));
+            f.word(id::line_rates, &(lanes * lane).to_string(), true);
+        }
+        Ok(())
+    }
+
+    fn qp(&self, kind: c_int, cap: IbvQpCap) -> Made<Qp<'_>> {
+        let mut i = IbvQpInitAttr {
+            qp_context: null_mut(),
+            send_cq: null_mut(),
+            recv_cq: null_mut(),
+            srq: null_mut(),
+            cap,
+            qp_type: kind,
+            sq_sig_all: 0,
+        };
+        self.pd.qp(self.cq, &mut i)
+    }
+
+    fn counts(&self, f: &mut Facts) {
+        let most = self.o.objects;
+        f.figure(
+            id::protection_domains,
+            "max",
+            plus(count(most, || self.dev.pd()), 1),
+        );
+        f.figure(
+            id::completion_queues,
+            "max",
+            plus(count(most, || self.dev.cq(1)), 1),
+        );
+        let mrs = plus(count(most, || self.pd.mr(self.mem, LOCAL_WRITE)), 1);
+        f.figure(id::memory_regions, "max", mrs);
+        let few = IbvQpCap {
+            max_send_wr: 1,
+            max_recv_wr: 1,
+            ..cap()
+        };
+        f.figure(id::queue_pairs, "max", count(most, || self.qp(RC, few)));
+        let windows = count(most, || self.pd.mw(TYPE_2));
+        if windows != Fact::Most(0) {
+            // with the region of this program
+            f.figure(id::memory_windows, "max", plus(windows, 1));
+            f.sums.insert("key_table".into(), plus(windows, 1));
+        }
+        let srqs = count(most, || self.pd.srq(1));
+        f.figure(id::shared_receive_queues, "max", srqs);
+        if let Ok(_one) = self.pd.srq(1) {
+            let left = count(most, || self.qp(RC, few));
+            f.sums.insert("qp_table".into(), plus(left, 1));
+        }
+    }
+
+    fn sizes(&self, f: &mut Facts) {
+        let n = |v: u64| u32::try_from(v).unwrap_or(u32::MAX);
+        let top = 1 << 24;
+        let made = |kind, c: IbvQpCap| self.qp(kind, c).is_ok();
+        let send = greatest(top, |v| {
+            made(
+                RC,
+                IbvQpCap {
+                    max_send_wr: n(v),
+                    ..cap()
+                },
+            )
+        });
+        f.figure(id::work_queues, "max_send", f.of_driver("qp_wr", send));
+        let recv = greatest(top, |v| {
+            made(
+                RC,
+                IbvQpCap {
+                    max_recv_wr: n(v),
+                    ..cap()
+                },
+            )
+        });
+        f.figure(id::work_queues, "max_recv", f.of_driver("qp_wr", recv));
+        let sges = |v| IbvQpCap {
+            max_send_sge: n(v),
+            ..cap()
+        };
+        f.figure(
+            id::scatter_gather,
+            "max_send",
+            greatest(1 << 12, |v| made(RC, sges(v))),
+        );
+        f.figure(
+            id::scatter_gather,
+            "max_ud",
+            greatest(1 << 12, |v| made(UD, sges(v))),
+        );
+        let recv = greatest(1 << 12, |v| {
+            made(
+                RC,
+                IbvQpCap {
+                    max_recv_sge: n(v),
+                    ..cap()
+                },
+            )
+        });
+        f.figure(id::scatter_gather, "max_recv", recv);
+        let cqes = greatest(1 << 26, |v| self.dev.cq(v).is_ok());
+        f.figure(
+            id::completion_queues,
+            "max_entries",
+            f.of_driver("cqe", cqes),
+        );
+        let srq = greatest(top, |v| self.pd.srq(v).is_ok());
+        f.figure(
+            id::shared_receive_queues,
+            "max_entries",
+            f.of_driver("srq_wr", srq),
+        );
+        // the driver may offer more than the card's own
+        let inline = greatest(1 << 16, |v| {
+            made(
+                RC,
+                IbvQpCap {
+                    max_inline_data: n(v),
+                    ..cap()
+                },
+            )
+        });
+        if let Fact::Most(v) | Fact::Took(v) = inline {
+            f.figure(id::inline_data, "max", Fact::Took(v));
+        }
+        let reads = greatest(255, |v| {
+            let (Ok(a), Ok(b)) = (self.qp(RC, cap()), self.qp(RC, cap())) else {
+                return false;
+            };
+            self.join(&a, &b, 1, v as u8).is_ok()
+        });
+        f.figure(id::reads_in_flight, "max", reads);
+    }
+
+    fn path(&self) -> IbvAhAttr {
+        let half = |k: usize| u64::from_ne_bytes(self.gid[k..k + 8].try_into().expect("8 bytes"));
+        IbvAhAttr {
+            grh: IbvGlobalRoute {
+                dgid: [half(0), half(8)],
+                sgid_index: self.o.gid_index,
+                hop_limit: 64,
+                ..Default::default()
+            },
+            is_global: 1,
+            port_num: 1,
+            ..Default::default()
+        }
+    }
+
+    /// Brings an RC or UC QP up towards `peer`.
+    fn up(&self, q: &Qp, peer: u32, mtu: c_int, reads: Option<u8>) -> Made<()> {
+        const INIT: c_int = 0x39;
+        const RTR: c_int = 0x10_1181;
+        const RTR_RC: c_int = 0x2_8000;
+        const RTS: c_int = 0x1_0001;
+        const RTS_RC: c_int = 0x2E00;
+        let mut a = IbvQpAttr {
+            qp_state: 1,
+            port_num: 1,
+            qp_access_flags: (REMOTE_WRITE | REMOTE_READ | REMOTE_ATOMIC) as u32,
+            ..attr()
+        };
+        if reads.is_none() {
+            a.qp_access_flags = REMOTE_WRITE as u32;
+        }
+        if q.modify(&mut a, INIT).is_err() {
+            // not every card has atomics
+            a.qp_access_flags &= !(REMOTE_ATOMIC as u32);
+            q.modify(&mut a, INIT)?;
+        }
+        let rc = reads.is_some();
+        let mut a = IbvQpAttr {
+            qp_state: 2,
+            path_mtu: mtu,
+            dest_qp_num: peer,
+            rq_psn: 7,
+            max_dest_rd_atomic: reads.unwrap_or(0),
+            min_rnr_timer: 12,
+            ah_attr: self.path(),
+            ..attr()
+        };
+        q.modify(&mut a, RTR | if rc { RTR_RC } else { 0 })?;
+        let mut a = IbvQpAttr {
+            qp_state: 3,
+            sq_psn: 7,
+            timeout: 18,
+            retry_cnt: 7,
+            rnr_retry: 7,
+            max_rd_atomic: reads.unwrap_or(0),
+            ..attr()
+        };
+        q.modify(&mut a, RTS | if rc { RTS_RC } else { 0 })
+    }
+
+    fn join(&self, a: &Qp, b: &Qp, mtu: c_int, reads: u8) -> Made<()> {
+        self.up(a, b.number(), mtu, Some(reads))?;
+        self.up(b, a.number(), mtu, Some(reads))
+    }
+
+    /// Takes what earlier QPs left behind.
+    fn drain(&self) {
+        while self.cq.poll().is_some() {}
+    }
+
+    /// Two connected RC QPs.
+    fn pair(&self) -> Made<(Qp<'_>, Qp<'_>)> {
+        self.drain();
+        let (a, b) = (self.qp(RC, cap())?, self.qp(RC, cap())?);
+        self.join(&a, &b, 3, 1)?;
+        Ok((a, b))
+    }
+
+    fn sge(&self, at: usize, length: usize) -> IbvSge {
+        IbvSge {
+            addr: self.mem.at(at),
+            length: length as u32,
+            lkey: self.mr.keys().0,
+        }
+    }
+
+    fn wait(&self) -> Option<IbvWc> {
+        let until = Instant::now() + PATIENCE;
+        while Instant::now() < until {
+            if let Some(wc) = self.cq.poll() {
+                return Some(wc);
+            }
+            std::thread::sleep(Duration::from_micros(200));
+        }
+        None
+    }
+
+    /// Posts it, and whether it completed well.
+    fn done(&self, q: &Qp, w: &mut IbvSendWr) -> bool {
+        q.send(w).is_ok() && self.wait().is_some_and(|c| c.status == 0)
+    }
+
+    /// A message of `len` bytes from `a` to `b`, byte for byte.
+    fn message(&self, a: &Qp, b: &Qp, len: usize) -> bool {
+        const TO: usize = 32_768;
+        self.drain();
+        let bytes = pattern(len as u8, len);
+        self.mem.put(0, &bytes);
+        self.mem.put(TO, &vec![0xEE; len]);
+        if b.recv(self.sge(TO, len)).is_err() {
+            return false;
+        }
+        let mut s = self.sge(0, len);
+        if a.send(&mut wr(SEND, &mut s)).is_err() {
+            return false;
+        }
+        (0..2).all(|_| self.wait().is_some_and(|c| c.status == 0)) && self.mem.get(TO, len) == bytes
+    }
+
+    fn transports(&self, f: &mut Facts) {
+        let mut rc = false;
+        for code in 1..=5 {
+            let pair = (self.qp(RC, cap())).and_then(|a| Ok((a, self.qp(RC, cap())?)));
+            let ok = pair.is_ok_and(|(a, b)| {
+                self.join(&a, &b, code, 1).is_ok() && self.message(&a, &b, LEN)
+            });
+            f.word(id::mtus, &(128u32 << code).to_string(), ok);
+            if ok {
+                f.figure(id::mtus, "max", Fact::Is(128 << code));
+            }
+            rc |= ok;
+        }
+        f.word(id::wire_profiles, "rocev2_rc", rc);
+        let uc = (self.qp(UC, cap())).and_then(|a| Ok((a, self.qp(UC, cap())?)));
+        let uc = uc.is_ok_and(|(a, b)| {
+            self.up(&a, b.number(), 3, None).is_ok()
+                && self.up(&b, a.number(), 3, None).is_ok()
+                && self.message(&a, &b, LEN)
+        });
+        f.word(id::wire_profiles, "rocev2_uc", uc);
+        f.word(
+            id::wire_profiles,
+            "rocev2_ud",
+            self.datagram().unwrap_or(false),
+        );
+    }
+
+    fn datagram(&self) -> Made<bool> {
+        const TO: usize = 32_768;
+        self.drain();
+        let (a, b) = (self.qp(UD, cap())?, self.qp(UD, cap())?);
+        for q in [&a, &b] {
+            let mut i = IbvQpAttr {
+                qp_state: 1,
+                port_num: 1,
+                qkey: QKEY,
+                ..attr()
+            };
+            q.modify(&mut i, 0x71)?;
+            q.modify(
+                &mut IbvQpAttr {
+                    qp_state: 2,
+                    ..attr()
+                },
+                1,
+            )?;
+            q.modify(
+                &mut IbvQpAttr {
+                    qp_state: 3,
+                    sq_psn: 5,
+                    ..attr()
+                },
+                0x1_0001,
+            )?;
+        }
+        let ah = self.pd.ah(self.path())?;
+        let bytes = pattern(9, 200);
+        self.mem.put(0, &bytes);
+        b.recv(self.sge(TO, 240))?;
+        let mut s = self.sge(0, 200);
+        let mut w = wr(SEND, &mut s);
+        w.wr = [
+            ah.raw() as u64,
+            u64::from(b.number()) | u64::from(QKEY) << 32,
+            0,
+            0,
+        ];
+        a.send(&mut w)?;
+        let got = [self.wait(), self.wait()];
+        let good = got.iter().all(|c| c.is_some_and(|c| c.status == 0));
+        let recv = got.iter().flatten().find(|c| c.qp_num == b.number());
+        let grh = recv.is_some_and(|c| c.wc_flags & WC_GRH != 0 && c.byte_len == 240);
+        Ok(good && grh && self.mem.get(TO + 40, 200) == bytes)
+    }
+
+    fn atomics(&self, f: &mut Facts) {
+        const AT: usize = 40_000;
+        let word = |at: usize| u64::from_ne_bytes(self.mem.get(at, 8).try_into().expect("8 bytes"));
+        let run = |op, operand: u64, swap: u64| {
+            let (a, _b) = self.pair().ok()?;
+            self.mem.put(AT, &100u64.to_ne_bytes());
+            let mut s = self.sge(0, 8);
+            let mut w = wr(op, &mut s);
+            w.wr = [self.mem.at(AT), operand, swap, self.mr.keys().1.into()];
+            self.done(&a, &mut w).then(|| (word(0), word(AT)))
+        };
+        let add = run(FETCH_ADD, 7, 0) == Some((100, 107));
+        let swap =
+            run(CMP_SWAP, 100, 55) == Some((100, 55)) && run(CMP_SWAP, 101, 55) == Some((100, 100));
+        f.word(id::atomic_op_accel, "fetch_and_add", add);
+        f.word(id::atomic_op_accel, "compare_and_swap", swap);
+        if add {
+            let (a, _b) = match self.pair() {
+                Ok(p) => p,
+                Err(_) => return,
+            };
+            let mut s = self.sge(0, 4);
+            let mut w = wr(FETCH_ADD, &mut s);
+            w.wr = [self.mem.at(AT), 1, 0, self.mr.keys().1.into()];
+            if !self.done(&a, &mut w) {
+                f.figure(id::atomic_op_accel, "operand", Fact::Is(8));
+            }
+        }
+    }
+
+    fn windows(&self, f: &mut Facts) {
+        let base = self.pd.mr(self.mem, LOCAL_WRITE | MW_BIND);
+        let try_one = || -> Option<(bool, bool)> {
+            let base = base.as_ref().ok()?;
+            let w = self.pd.mw(TYPE_2).ok()?;
+            let (a, b) = self.pair().ok()?;
+            let key = (w.rkey() & !0xFF) | (w.rkey().wrapping_add(1) & 0xFF);
+            let info = IbvMwBindInfo {
+                mr: base.raw(),
+                addr: self.mem.at(4096),
+                length: 4096,
+                access: REMOTE_WRITE as u32,
+            };
+            let mut none = self.sge(0, 1);
+            let mut bind = wr(BIND_MW, &mut none);
+            bind.num_sge = 0;
+            bind.set_bind(w.p, key, &info);
+            if !self.done(&b, &mut bind) {
+                return Some((false, false));
+            }
+            let through = |at: usize| {
+                let bytes = pattern(at as u8, 100);
+                self.mem.put(0, &bytes);
+                let mut s = self.sge(0, 100);
+                let mut w = wr(WRITE, &mut s);
+                w.wr = [self.mem.at(at), key.into(), 0, 0];
+                self.done(&a, &mut w) && self.mem.get(at, 100) == bytes
+            };
+            if !through(5000) {
+                return Some((false, false));
+            }
+            // its key ends with a message, and is refused afterwards
+            b.recv(self.sge(20_000, 8)).ok()?;
+            let mut s = self.sge(0, 8);
+            let mut end = wr(SEND_INV, &mut s);
+            end.imm = key;
+            let sent = a.send(&mut end).is_ok()
+                && (0..2).all(|_| self.wait().is_some_and(|c| c.status == 0));
+            let ended = sent && !through(5000);
+            Some((true, ended))
+        };
+        let (type_2, ended) = try_one().unwrap_or_default();
+        f.word(id::memory_windows, "type_1", self.pd.mw(TYPE_1).is_ok());
+        f.word(id::memory_windows, "type_2b", type_2);
+        // LOCAL_INV of a window that is bound
+        let local = || -> Option<bool> {
+            let base = base.as_ref().ok()?;
+            let w = self.pd.mw(TYPE_2).ok()?;
+            let (_a, b) = self.pair().ok()?;
+            let key = (w.rkey() & !0xFF) | (w.rkey().wrapping_add(1) & 0xFF);
+            let info = IbvMwBindInfo {
+                mr: base.raw(),
+                addr: self.mem.at(4096),
+                length: 4096,
+                access: REMOTE_WRITE as u32,
+            };
+            let mut none = self.sge(0, 1);
+            let mut bind = wr(BIND_MW, &mut none);
+            bind.num_sge = 0;
+            bind.set_bind(w.p, key, &info);
+            let mut end = wr(LOCAL_INV, &mut none);
+            end.num_sge = 0;
+            end.imm = key;
+            Some(self.done(&b, &mut bind) && self.done(&b, &mut end))
+        };
+        f.works(id::remote_invalidation, ended && local().unwrap_or(false));
+    }
+
+    fn changes(&self, f: &mut Facts) {
+        let grown = self.dev.cq(16).is_ok_and(|c| c.resize(100).is_ok());
+        f.works(id::resize_cq, grown);
+        let turned = || -> Option<bool> {
+            let mr = self.pd.mr(self.mem, LOCAL_WRITE).ok()?;
+            mr.rereg(LOCAL_WRITE | REMOTE_READ).ok()?;
+            let (a, _b) = self.pair().ok()?;
+            let bytes = pattern(3, 64);
+            self.mem.put(9000, &bytes);
+            let mut s = self.sge(0, 64);
+            let mut w = wr(READ, &mut s);
+            w.wr = [self.mem.at(9000), mr.keys().1.into(), 0, 0];
+            Some(self.done(&a, &mut w) && self.mem.get(0, 64) == bytes)
+        };
+        f.works(id::rereg_mr, turned().unwrap_or(false));
+        for (word, kind) in [("rc", RC), ("ud", UD)] {
+            f.word(
+                id::shared_receive_queues,
+                word,
+                self.shared(kind).unwrap_or(false),
+            );
+        }
+    }
+
+    /// A message into a receive of a shared queue.
+    fn shared(&self, kind: c_int) -> Made<bool> {
+        const TO: usize = 32_768;
+        self.drain();
+        let srq = self.pd.srq(4)?;
+        let mut i = IbvQpInitAttr {
+            qp_context: null_mut(),
+            send_cq: null_mut(),
+            recv_cq: null_mut(),
+            srq: srq.raw(),
+            cap: IbvQpCap {
+                max_recv_wr: 0,
+                max_recv_sge: 0,
+                ..cap()
+            },
+            qp_type: kind,
+            sq_sig_all: 0,
+        };
+        let (a, b) = (self.qp(kind, cap())?, self.pd.qp(self.cq, &mut i)?);
+        srq.recv(self.sge(TO, 240))?;
+        let bytes = pattern(77, 100);
+        self.mem.put(0, &bytes);
+        let mut s = self.sge(0, 100);
+        let mut w = wr(SEND, &mut s);
+        let ah;
+        let skip = if kind == UD {
+            for q in [&a, &b] {
+                let mut i = IbvQpAttr {
+                    qp_state: 1,
+                    port_num: 1,
+                    qkey: QKEY,
+                    ..attr()
+                };
+                q.modify(&mut i, 0x71)?;
+                q.modify(
+                    &mut IbvQpAttr {
+                        qp_state: 2,
+                        ..attr()
+                    },
+                    1,
+                )?;
+                q.modify(
+                    &mut IbvQpAttr {
+                        qp_state: 3,
+                        ..attr()
+                    },
+                    0x1_0001,
+                )?;
+            }
+            ah = self.pd.ah(self.path())?;
+            w.wr = [
+                ah.raw() as u64,
+                u64::from(b.number()) | u64::from(QKEY) << 32,
+                0,
+                0,
+            ];
+            40
+        } else {
+            self.join(&a, &b, 3, 1)?;
+            0
+        };
+        a.send(&mut w)?;
+        Ok((0..2).all(|_| self.wait().is_some_and(|c| c.status == 0))
+            && self.mem.get(TO + skip, 100) == bytes)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn searches() {
+        for limit in [1, 2, 3, 7, 8, 9, 1000] {
+            assert_eq!(greatest(1 << 20, |v| v <= limit), Fact::Most(limit));
+        }
+        assert_eq!(greatest(64, |_| true), Fact::Took(64));
+        assert_eq!(greatest(64, |_| false), Fact::Most(0));
+        let mut left = 5;
+        let made = count(10, || {
+            left -= 1;
+            if left < 0 {
+                Err(1)
+            } else {
+                Ok(())
+            }
+        });
+        assert_eq!(made, Fact::Most(5));
+        assert_eq!(count(3, || Ok(())), Fact::Took(3));
+    }
+}
