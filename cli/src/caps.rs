@@ -222,7 +222,6 @@ pub fn run(c: &Caps) -> Result<u8> {
             json,
             junit,
         } => {
-            whole(&[manifest])?;
             let m = sound(manifest)?;
             let a = crate::conform::Args {
                 device: (device.as_deref()).map(|d| d.strip_prefix("device:").unwrap_or(d)),
