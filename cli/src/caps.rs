@@ -1,7 +1,7 @@
 //! `metaroce caps`: manifests of cards, read, checked and compared.
 
-use crate::output::{note, say, Usage};
-use anyhow::{bail, Context, Result};
+use crate::output::{note, say};
+use anyhow::{anyhow, bail, Context, Result};
 use clap::{Subcommand, ValueEnum};
 use metaroce_hdl_spec::config;
 use metaroce_manifest::{
@@ -22,10 +22,8 @@ use std::{
 const NO: u8 = 4;
 
 /// What stands for a manifest.
-const WHAT: &str = "File (JSON or CBOR image), or sim-100g, ecp5-1g";
-/// Where a part of one is enough.
-const ANY: &str =
-    "File (JSON or CBOR image), or sim-100g, ecp5-1g, or device:NAME for what a verbs device says";
+const WHAT: &str =
+    "File (JSON or CBOR image, - for standard input), or sim-100g, ecp5-1g, or device:NAME for what a verbs device says";
 
 #[derive(Clone, Copy, ValueEnum)]
 pub enum Profile {
@@ -41,7 +39,7 @@ pub enum Profile {
 pub enum Caps {
     /// Shows a manifest
     Show {
-        #[arg(help = ANY, value_name = "MANIFEST")]
+        #[arg(help = WHAT, value_name = "MANIFEST")]
         manifest: String,
         /// The manifest itself, as JSON
         #[arg(long, conflicts_with = "markdown")]
@@ -53,14 +51,14 @@ pub enum Caps {
         #[arg(long, value_name = "FILE", conflicts_with_all = ["json", "markdown"])]
         image: Option<PathBuf>,
     },
-    /// Says what is wrong with a manifest; status 4 if something is
+    /// Says what is wrong with a manifest (errors) and what is odd (warnings): status 0 without errors, 4 with errors, 1 if it can't be read
     Validate {
         #[arg(help = WHAT, value_name = "MANIFEST")]
         manifest: String,
         #[arg(long)]
         json: bool,
     },
-    /// Says what changed between two manifests (breaking, additive, fix); status 4 if a host that was written for the first can break
+    /// Says what changed between two manifests (breaking, additive, fix, not stated by a part): status 0, 4 if a host that was written for the first can break, 1 if one is not valid
     Diff {
         #[arg(help = WHAT, value_name = "OLD")]
         old: String,
@@ -69,7 +67,7 @@ pub enum Caps {
         #[arg(long)]
         json: bool,
     },
-    /// Says whether a card has what a profile wants; status 4 if something required is missing
+    /// Says whether a card has what a profile wants: status 0 if it has, 4 if something required is missing or not stated, 1 if the manifest is not valid
     Profile {
         #[arg(value_name = "PROFILE")]
         profile: Profile,
@@ -105,21 +103,24 @@ pub enum Caps {
     },
     /// Several cards side by side
     Matrix {
-        #[arg(help = ANY, value_name = "MANIFEST", required = true)]
+        #[arg(help = WHAT, value_name = "MANIFEST", required = true)]
         manifests: Vec<String>,
         #[arg(long)]
         json: bool,
     },
 }
 
-/// A named configuration, a verbs device, or a file.
-fn load(what: &str) -> Result<Manifest, Error> {
+/// A named configuration, a verbs device, or a file; with what there is to say about a file's form.
+fn load(what: &str) -> Result<(Manifest, Vec<Finding>), Error> {
     if let Some(device) = what.strip_prefix("device:") {
-        return crate::caps_device::manifest(device);
+        return Ok((crate::caps_device::manifest(device)?, vec![]));
+    }
+    if what == "-" {
+        return json::take(std::io::stdin().lock(), 0);
     }
     match config::ALL.iter().find(|c| c.name == what) {
-        Some(c) => Ok(Manifest::of(c)),
-        None => json::read(Path::new(what)).map_err(|e| match e {
+        Some(c) => Ok((Manifest::of(c), vec![])),
+        None => json::read_inspected(Path::new(what)).map_err(|e| match e {
             Error::Unreadable(why) if !Path::new(what).exists() => {
                 let names: Vec<&str> = config::ALL.iter().map(|c| c.name).collect();
                 Error::Unreadable(format!(
@@ -132,10 +133,14 @@ fn load(what: &str) -> Result<Manifest, Error> {
     }
 }
 
-/// One that keeps the rules; else the first rules that it breaks.
+/// One that keeps the rules; else the first rules that it breaks. Keys that are not looked at are told: one of them may be a figure's condition, misspelt.
 fn sound(what: &str) -> Result<Manifest> {
-    let m = load(what).context(what.to_string())?;
-    let errors: Vec<Finding> = check(&m).into_iter().filter(|f| f.error).collect();
+    let (m, form) = load(what).map_err(|e| anyhow!("{what}: {}", tame(&e.to_string())))?;
+    for f in form.iter().filter(|f| !f.error) {
+        note!("metaroce: warning: {what}: {}: {}", f.at, f.text);
+    }
+    let all = form.into_iter().chain(check(&m));
+    let errors: Vec<Finding> = all.filter(|f| f.error).collect();
     if let Some(f) = errors.first() {
         bail!(
             "{what}: {}: {}{}. `metaroce caps validate` says more",
@@ -162,16 +167,6 @@ fn tame(s: &str) -> String {
         .collect()
 }
 
-/// What a driver says is a part of a manifest: by what it leaves out nothing can be judged.
-fn whole(what: &[&String]) -> Result<()> {
-    match what.iter().find(|w| w.starts_with("device:")) {
-        Some(w) => bail!(Usage(format!(
-            "{w}: verbs say a part of what a card can do; that can be shown, alone or in a matrix, but not judged"
-        ))),
-        None => Ok(()),
-    }
-}
-
 pub fn run(c: &Caps) -> Result<u8> {
     match c {
         Caps::Show {
@@ -190,19 +185,15 @@ pub fn run(c: &Caps) -> Result<u8> {
             } else if *markdown {
                 say!("{}", sheet::markdown(&m, "").trim_end());
             } else {
-                if manifest.starts_with("device:") {
-                    say!("What the driver says through verbs; of all else nothing is known.\n");
+                if let Some(from) = &m.partial {
+                    say!("{}\n", sheet::part(from));
                 }
                 say!("{}", text(&m).trim_end());
             }
             Ok(0)
         }
-        Caps::Validate { manifest, json } => {
-            whole(&[manifest])?;
-            validate(manifest, *json)
-        }
+        Caps::Validate { manifest, json } => validate(manifest, *json),
         Caps::Diff { old, new, json } => {
-            whole(&[old, new])?;
             let (a, b) = (sound(old)?, sound(new)?);
             changes(&diff(&a, &b), *json)
         }
@@ -212,7 +203,6 @@ pub fn run(c: &Caps) -> Result<u8> {
             json,
             junit,
         } => {
-            whole(&[manifest])?;
             let m = sound(manifest)?;
             let name = profile.to_possible_value().expect("none is skipped");
             let p = profile::find(name.get_name()).expect("a test compares");
@@ -232,7 +222,6 @@ pub fn run(c: &Caps) -> Result<u8> {
             json,
             junit,
         } => {
-            whole(&[manifest])?;
             let m = sound(manifest)?;
             let a = crate::conform::Args {
                 device: (device.as_deref()).map(|d| d.strip_prefix("device:").unwrap_or(d)),
@@ -341,7 +330,10 @@ fn number(n: usize, what: &str) -> String {
 
 fn validate(what: &str, as_json: bool) -> Result<u8> {
     let findings = match load(what) {
-        Ok(m) => check(&m),
+        Ok((m, mut form)) => {
+            form.extend(check(&m));
+            form
+        }
         Err(Error::Unreadable(why)) => bail!("{what}: {why}"),
         Err(e) => vec![Finding {
             error: true,
@@ -382,14 +374,19 @@ fn changes(all: &[Change], as_json: bool) -> Result<u8> {
         for c in all {
             let class = match c.class {
                 Class::Breaking => "breaking",
+                Class::NotStated => "unstated",
                 Class::Additive => "additive",
                 Class::Fix => "fix",
             };
             say!("{class:8}  {}: {}", c.at, c.text);
         }
         let n = |class| all.iter().filter(|c| c.class == class).count();
+        let unstated = match n(Class::NotStated) {
+            0 => String::new(),
+            n => format!(", {n} not stated"),
+        };
         say!(
-            "{} breaking, {} additive, {} fixes",
+            "{} breaking, {} additive, {} fixes{unstated}",
             n(Class::Breaking),
             n(Class::Additive),
             n(Class::Fix)
@@ -397,6 +394,19 @@ fn changes(all: &[Change], as_json: bool) -> Result<u8> {
     }
     let breaks = all.iter().any(|c| c.class == Class::Breaking);
     Ok(if breaks { NO } else { 0 })
+}
+
+/// Required and recommended things that the card lacks, and those that a part of a manifest says nothing about.
+fn missing(all: &[Verdict]) -> (usize, usize, usize) {
+    let lacks = |level| {
+        let of = all.iter().filter(|v| !v.kept && v.stated);
+        of.filter(|v| v.level == level).count()
+    };
+    (
+        lacks(Level::Required),
+        lacks(Level::Recommended),
+        all.iter().filter(|v| !v.stated).count(),
+    )
 }
 
 fn judged(name: &str, m: &Manifest, all: &[Verdict], as_json: bool) -> Result<u8> {
@@ -420,6 +430,14 @@ fn judged(name: &str, m: &Manifest, all: &[Verdict], as_json: bool) -> Result<u8
     } else {
         for v in all {
             let (level, missing) = match v.level {
+                _ if !v.stated => (
+                    if v.level == Level::Required {
+                        "required"
+                    } else {
+                        "recommended"
+                    },
+                    "unknown",
+                ),
                 Level::Required => ("required", "MISSING"),
                 Level::Recommended => ("recommended", "missing"),
             };
@@ -431,27 +449,34 @@ fn judged(name: &str, m: &Manifest, all: &[Verdict], as_json: bool) -> Result<u8
                 "" => String::new(),
                 w => format!(" ({w})"),
             };
+            let found = if v.stated { " found" } else { "" };
             say!(
-                "{missing}  {level:11} {}: {} wanted, {} found{why}",
+                "{missing}  {level:11} {}: {} wanted, {}{found}{why}",
                 v.id,
                 v.wanted,
                 v.found
             );
         }
-        let missing = |level| all.iter().filter(|v| !v.kept && v.level == level).count();
+        let (required, recommended, unknown) = missing(all);
+        let answer = match (kept, required) {
+            (true, _) => "kept",
+            (false, 0) => "not known",
+            (false, _) => "not kept",
+        };
+        let unknown = match unknown {
+            0 => String::new(),
+            n => format!(", {n} not stated"),
+        };
         say!(
-            "{} {}: {name} {}: {} required and {} recommended are missing",
+            "{} {}: {name} {answer}: {required} required and {recommended} recommended are missing{unknown}",
             m.card.vendor,
             m.card.name,
-            if kept { "kept" } else { "not kept" },
-            missing(Level::Required),
-            missing(Level::Recommended)
         );
     }
     Ok(if kept { 0 } else { NO })
 }
 
-/// JUnit: what is required and missing has failed, what is recommended and missing is skipped.
+/// JUnit: what is required and missing has failed, what is required and not stated is an error, what is recommended and missing or not stated is skipped.
 fn report(name: &str, m: &Manifest, all: &[Verdict]) -> String {
     let x = |s: &str| {
         tame(s)
@@ -460,14 +485,15 @@ fn report(name: &str, m: &Manifest, all: &[Verdict]) -> String {
             .replace('>', "&gt;")
             .replace('"', "&quot;")
     };
-    let count = |level| all.iter().filter(|v| !v.kept && v.level == level).count();
+    let (required, recommended, _) = missing(all);
+    let unknown = |v: &&Verdict| !v.stated && v.level == Level::Required;
+    let errors = all.iter().filter(unknown).count();
     let mut s = format!(
-        "<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n<testsuite name=\"{name}: {} {}\" tests=\"{}\" failures=\"{}\" skipped=\"{}\">\n",
+        "<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n<testsuite name=\"{name}: {} {}\" tests=\"{}\" failures=\"{required}\" skipped=\"{}\" errors=\"{errors}\">\n",
         x(&m.card.vendor),
         x(&m.card.name),
         all.len(),
-        count(Level::Required),
-        count(Level::Recommended)
+        recommended + all.iter().filter(|v| !v.stated).count() - errors
     );
     for v in all {
         let _ = write!(
@@ -478,6 +504,9 @@ fn report(name: &str, m: &Manifest, all: &[Verdict]) -> String {
         );
         let _ = match (v.kept, v.level) {
             (true, _) => writeln!(s, "/>"),
+            (false, Level::Required) if !v.stated => {
+                writeln!(s, "><error message=\"not stated\"/></testcase>")
+            }
             (false, Level::Required) => writeln!(
                 s,
                 "><failure message=\"{} found. {}\"/></testcase>",

@@ -133,7 +133,7 @@ enum Command {
         #[arg(value_name = "TESTS")]
         names: Vec<String>,
     },
-    /// Runs a program with simulated cards
+    /// Runs a program with simulated cards; ends with its exit status, 127 if there is no such program, 126 if it can't be executed, 124 after --timeout
     #[command(trailing_var_arg = true)]
     Run {
         #[command(flatten)]
@@ -302,10 +302,10 @@ fn main() -> ExitCode {
     unsafe { libc::signal(libc::SIGPIPE, libc::SIG_DFL) };
     let code = run(Cli::parse().command).unwrap_or_else(|e| {
         note!("metaroce: {e:#}");
-        if e.is::<output::Usage>() {
-            2
-        } else {
-            1
+        match e.downcast_ref::<output::NoProgram>() {
+            Some(p) => p.status(),
+            None if e.is::<output::Usage>() => 2,
+            None => 1,
         }
     });
     match output::finish() {

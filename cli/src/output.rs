@@ -57,3 +57,28 @@ impl std::fmt::Display for Usage {
 }
 
 impl std::error::Error for Usage {}
+
+/// What a program that did not start is for a shell: exit status 127 if it is not there, 126 if it can't be executed.
+#[derive(Debug)]
+pub struct NoProgram {
+    pub there: bool,
+    pub text: String,
+}
+
+impl NoProgram {
+    pub fn status(&self) -> u8 {
+        if self.there {
+            126
+        } else {
+            127
+        }
+    }
+}
+
+impl std::fmt::Display for NoProgram {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(&self.text)
+    }
+}
+
+impl std::error::Error for NoProgram {}

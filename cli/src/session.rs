@@ -1,6 +1,6 @@
 //! A foreground run: simulator threads in this process, programs as its children.
 
-use crate::output::note;
+use crate::output::{note, NoProgram};
 use crate::{
     report,
     rundir::{cant, new_run, Root},
@@ -57,6 +57,8 @@ pub struct Session {
     pub root: Root,
     pub dir: PathBuf,
     card_time: bool,
+    /// Files that a program may have open.
+    files: libc::rlimit,
     control: Control,
     cm: Cm,
     thread: Option<JoinHandle<Result<Report>>>,
@@ -88,6 +90,12 @@ impl Session {
         // What programs leave behind becomes a child of this process, so that it can be ended with the run.
         // SAFETY: a plain system call.
         unsafe { libc::prctl(libc::PR_SET_CHILD_SUBREAPER, 1) };
+        // SAFETY: the call fills one struct.
+        let files = unsafe {
+            let mut r = std::mem::zeroed();
+            libc::getrlimit(libc::RLIMIT_NOFILE, &mut r);
+            r
+        };
         let root = Root::temporary()?;
         root.populate(a.cards as usize, a.rate * 1000)?;
         let dir = new_run()?;
@@ -111,6 +119,7 @@ impl Session {
                 root,
                 dir,
                 card_time,
+                files,
                 control,
                 thread: Some(thread),
                 interrupted,
@@ -130,10 +139,13 @@ impl Session {
         if self.card_time {
             c.env("METAROCE_CARD_TIME", "1");
         }
-        // SAFETY: prctl is async-signal-safe; the child dies with the simulator.
+        // Those that this process started with: the connection manager takes more.
+        let files = self.files;
+        // SAFETY: both calls are async-signal-safe; the child dies with the simulator.
         unsafe {
-            c.pre_exec(|| {
+            c.pre_exec(move || {
                 libc::prctl(libc::PR_SET_PDEATHSIG, libc::SIGKILL);
+                libc::setrlimit(libc::RLIMIT_NOFILE, &files);
                 Ok(())
             })
         };
@@ -302,20 +314,49 @@ fn descendants(root: u32) -> Vec<u32> {
 
 /// Programs that the preload library can't reach get a message instead of an empty device list.
 pub fn refuse_static(program: &str) -> Result<()> {
+    use std::os::unix::{ffi::OsStrExt, fs::PermissionsExt};
+    let executable = |p: &Path| {
+        let path = std::ffi::CString::new(p.as_os_str().as_bytes()).unwrap_or_default();
+        // SAFETY: a string that ends.
+        p.is_file() && unsafe { libc::access(path.as_ptr(), libc::X_OK) == 0 }
+    };
     let path = if program.contains('/') {
         PathBuf::from(program)
     } else {
-        match std::env::var_os("PATH")
-            .and_then(|p| std::env::split_paths(&p).map(|d| d.join(program)).find(|p| p.is_file()))
-        {
+        let path = std::env::var_os("PATH").unwrap_or_default();
+        let all = || std::env::split_paths(&path).map(|d| d.join(program));
+        match all().find(|p| executable(p)).or_else(|| all().find(|p| p.is_file())) {
             Some(p) => p,
-            None => bail!("there is no program {program:?} on PATH (ib_write_bw is in the package perftest, ibv_devinfo in ibverbs-utils)"),
+            None => bail!(NoProgram {
+                there: false,
+                text: format!("there is no program {program:?} on PATH (ib_write_bw is in the package perftest, ibv_devinfo in ibverbs-utils; one of this folder is ./{program})"),
+            }),
         }
     };
     let Ok(meta) = fs::metadata(&path) else {
-        bail!("there is no program {}", path.display())
+        bail!(NoProgram {
+            there: false,
+            text: format!(
+                "there is no program {}: look for a misspelt path, or for one that is relative to another folder (this is {})",
+                path.display(),
+                std::env::current_dir().unwrap_or_default().display()
+            ),
+        })
     };
-    use std::os::unix::fs::PermissionsExt;
+    if !executable(&path) {
+        let text = if meta.is_dir() {
+            format!(
+                "{} is a folder, no program: name the program in it",
+                path.display()
+            )
+        } else {
+            format!(
+                "{0} can't be executed: if it is a program, make it executable (chmod +x {0}); if it is a script, start it with its interpreter (sh {0})",
+                path.display()
+            )
+        };
+        bail!(NoProgram { there: true, text });
+    }
     if meta.permissions().mode() & 0o6000 != 0 {
         note!("metaroce: {} is setuid or setgid: the dynamic loader ignores LD_PRELOAD for it, so it will not see the cards", path.display());
     }
@@ -362,17 +403,21 @@ pub fn exit_code(s: &ExitStatus) -> u8 {
 pub fn run_command(a: &SimArgs, timeout: Option<u64>, cmd: &[String]) -> Result<u8> {
     refuse_static(&cmd[0])?;
     let s = Session::start(a)?;
-    let child = s
-        .command(cmd)?
-        .spawn()
-        .with_context(|| format!("can't start {:?}", cmd[0]));
+    // It is there and executable: what its first line names is not, or it is a program of another machine.
+    let child = s.command(cmd)?.spawn().map_err(|e| NoProgram {
+        there: e.kind() != std::io::ErrorKind::NotFound,
+        text: format!(
+            "can't start {:?}: {e}. Look at its interpreter (the first line of a script) and at the machine that it was built for (file {:?})",
+            cmd[0], cmd[0]
+        ),
+    });
     let mut children = match child {
         Ok(c) => [c],
         Err(e) => {
             // Nothing ran: no folder.
             let (_, dir) = s.finish()?;
             let _ = fs::remove_dir_all(dir);
-            return Err(e);
+            return Err(e.into());
         }
     };
     let st = s.wait_all(&mut children, timeout.map(Duration::from_secs), None)?;

@@ -252,8 +252,10 @@ fn the_device_as_no_library_uses_it() {
         .args(["-Wall", "-O1", "-pthread", "-o", exe, source])
         .status();
     assert!(built.unwrap().success());
-    lab.metaroce(&["run", "--timeout", "60", "--", exe])
+    let o = lab
+        .metaroce(&["run", "--timeout", "60", "--", exe])
         .wait(70)
         .ok()
         .says("ok closed");
+    o.says(" in this set of cards): its open() fails with EMFILE");
 }

@@ -116,7 +116,15 @@ fn what_is_claimed_is_so_and_what_is_falsified_is_found() {
     fs::write(&found, &out).unwrap();
     let (code, text, _) = metaroce(&["caps", "show", "sim-100g", "--json"]);
     assert_eq!(code, 0);
-    let m: Value = serde_json::from_str(&text).unwrap();
+    let mut m: Value = serde_json::from_str(&text).unwrap();
+    // What was measured under conditions of this card would contradict each falsified limit, and be refused before anything is judged.
+    for list in ["capabilities", "combined"] {
+        for c in m[list].as_array_mut().unwrap() {
+            if let Some(l) = c.get_mut("limits").and_then(Value::as_array_mut) {
+                l.retain(|l| l.get("when").is_none());
+            }
+        }
+    }
     let mut n = 0;
     for claim in passed {
         for f in falsified(&m, claim) {
@@ -127,7 +135,8 @@ fn what_is_claimed_is_so_and_what_is_falsified_is_found() {
             n += 1;
             if code == 1 {
                 // what `validate` finds already
-                assert!(err.contains(claim.as_str()), "{claim}: {err}");
+                let parts = claim.split(['.', ':']).map(str::trim);
+                assert!(parts.clone().all(|p| err.contains(p)), "{claim}: {err}");
                 continue;
             }
             assert_eq!(code, 4, "{claim}: {out}{err}");

@@ -2,7 +2,7 @@
 
 mod common;
 use common::*;
-use std::{fs, path::Path, thread::sleep, time::Duration};
+use std::{fs, os::unix::fs::PermissionsExt, path::Path, thread::sleep, time::Duration};
 
 #[test]
 fn the_folder_of_a_run() {
@@ -56,9 +56,22 @@ fn exit_codes() {
     run(&["run", "--timeout", "1", "--", "sleep", "50"])
         .code(124)
         .says("--timeout");
+    // As a shell has it.
     run(&["run", "--", "no-such-program"])
-        .code(1)
+        .code(127)
         .says("no program");
+    run(&["run", "--", "/nonexistent"])
+        .code(127)
+        .says("there is no program /nonexistent: look for");
+    let script = lab.dir.join("script");
+    let path = script.to_str().unwrap();
+    fs::write(&script, "#!/nowhere/sh\n").unwrap();
+    run(&["run", "--", path]).code(126).says("chmod +x");
+    run(&["run", "--", lab.dir.to_str().unwrap()])
+        .code(126)
+        .says("is a folder");
+    fs::set_permissions(&script, fs::Permissions::from_mode(0o755)).unwrap();
+    run(&["run", "--", path]).code(127).says("interpreter");
     run(&["run", "--loss", "200%", "--", "true"]).code(2);
     // What makes no sense is refused before anything starts.
     for device in [

@@ -2,7 +2,11 @@
 
 use crate::gen::{Content, Generated};
 use metaroce_hdl_spec::config;
-use metaroce_manifest::{cbor, json, profile, registry::REGISTRY, sheet, svd, Manifest};
+use metaroce_manifest::{
+    cbor, json, profile,
+    registry::{Words, REGISTRY},
+    sheet, svd, Manifest,
+};
 use serde_json::Value;
 use std::{collections::BTreeMap, fmt::Write, path::PathBuf};
 
@@ -134,6 +138,18 @@ fn fields() -> String {
     s
 }
 
+/// What a set may hold.
+fn words(w: &Words) -> String {
+    match w {
+        Words::Of([]) => String::new(),
+        Words::Of(list) => format!(". Words: `{}`", list.join("`, `")),
+        Words::Packets => ". Words: `RC SEND First` ... `UD SEND Only+Imm`, `CNP`".into(),
+        Words::Numbers => ". Words: numbers".into(),
+        Words::Ranges => ". Words: numbers, and ranges of them as `first-last`".into(),
+        Words::Names => ". Words: the card's names, of `a-z0-9_`".into(),
+    }
+}
+
 /// The registry, and the profiles that refer to it.
 fn ids() -> String {
     let mut s = format!("# Registered ids and profiles\n\n{NOTE} From `hdl-spec/manifest/src/registry.rs` and `profile.rs`.\n");
@@ -157,7 +173,7 @@ fn ids() -> String {
             s,
             "| `{}` | {} | {} | {}{dot}{} |",
             e.id,
-            cell(e.doc),
+            cell(&format!("{}{}", e.doc, words(&e.words))),
             figures.join(", "),
             e.action,
             cell(e.fallback)

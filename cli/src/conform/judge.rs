@@ -66,7 +66,7 @@ pub fn judge(m: &Manifest, f: &Facts) -> Vec<Verdict> {
     }
     // what it does not name it does not have
     for (id, yes) in &f.works {
-        if *yes && m.capability(id).is_none() {
+        if *yes && m.partial.is_none() && m.capability(id).is_none() {
             j.fail(id, "is not named, so absent; but it works".into());
         }
     }

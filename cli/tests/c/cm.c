@@ -233,6 +233,17 @@ int main(void)
 	CHECK(get(fd, &r) == 0 && r.uid == 0x55 && r.event == 0, "%u", r.event);
 	OK("source address");
 
+	/* one too many, of 1,024 or of what may be open */
+	static int crowd[1100];
+	int most = 0;
+	while (most < 1100 && (crowd[most] = open("/dev/infiniband/rdma_cm", O_RDWR | O_CLOEXEC)) >= 0)
+		most++;
+	CHECK(most > 100 && most < 1025 && errno == EMFILE, "%d, errno %d", most, errno);
+	while (most > 0)
+		close(crowd[--most]);
+	close(open_cm());
+	OK("channels");
+
 	/* the number is another file's */
 	close(other);
 	int null = open("/dev/null", O_WRONLY);

@@ -189,6 +189,7 @@ pub fn of_parts(c: &Config, measured: bool) -> Manifest {
         ordering,
         timers,
         errata: vec![],
+        partial: None,
     }
 }
 

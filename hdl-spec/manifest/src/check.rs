@@ -1,15 +1,11 @@
 //! What a manifest has to keep beyond its types.
 
 use crate::{
+    possible,
     registry::{self, is_name, vendor_id},
-    Bound, Fallback, Limit, Manifest, Provenance, Stage, State, SCHEMA,
+    Fallback, Limit, Manifest, Provenance, Stage, State, SCHEMA,
 };
-use alloc::{
-    collections::{BTreeMap, BTreeSet},
-    format,
-    string::String,
-    vec::Vec,
-};
+use alloc::{collections::BTreeSet, format, string::String, vec::Vec};
 
 /// One finding.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -25,7 +21,7 @@ pub struct Finding {
 /// More are not kept: a file may be made of nothing but mistakes.
 pub const MAX_FINDINGS: usize = 200;
 
-struct Findings(Vec<Finding>);
+pub(crate) struct Findings(Vec<Finding>);
 
 impl Findings {
     fn push(&mut self, error: bool, at: String, text: String) {
@@ -36,10 +32,10 @@ impl Findings {
             self.0[MAX_FINDINGS - 1] = Finding { error, at, text };
         }
     }
-    fn error(&mut self, at: impl Into<String>, text: impl Into<String>) {
+    pub(crate) fn error(&mut self, at: impl Into<String>, text: impl Into<String>) {
         self.push(true, at.into(), text.into());
     }
-    fn warning(&mut self, at: impl Into<String>, text: impl Into<String>) {
+    pub(crate) fn warning(&mut self, at: impl Into<String>, text: impl Into<String>) {
         self.push(false, at.into(), text.into());
     }
 
@@ -103,17 +99,7 @@ impl Findings {
                 );
             }
         }
-        let key = |l: &Limit| format!("{} {:?} {:?}", l.name, l.when, l.percentile_ppm);
-        let most = limits.iter().filter(|l| l.bound == Bound::AtMost);
-        let most: BTreeMap<String, u64> = most.map(|l| (key(l), l.value)).collect();
-        for l in limits.iter().filter(|l| l.bound == Bound::AtLeast) {
-            if let Some(most) = most.get(&key(l)).filter(|most| l.value > **most) {
-                self.error(
-                    format!("{at}.limits[{}]", shown(&l.name)),
-                    format!("at least {} and at most {most} is nothing", l.value),
-                );
-            }
-        }
+        possible::bounds(self, at, limits);
     }
 
     fn fallback(&mut self, at: &str, f: &Fallback) {
@@ -122,7 +108,7 @@ impl Findings {
 }
 
 /// An id as a message shows it, whatever is in it.
-fn shown(s: &str) -> String {
+pub(crate) fn shown(s: &str) -> String {
     let mut t: String = s.chars().take(64).flat_map(char::escape_debug).collect();
     if s.chars().nth(64).is_some() {
         t.push_str("...");
@@ -173,8 +159,11 @@ pub fn check(m: &Manifest) -> Vec<Finding> {
     for c in &m.capabilities {
         capability(&mut f, m, c, newer);
     }
+    if let Some(from) = &m.partial {
+        f.text("partial", "where it comes from", from, true);
+    }
     for e in registry::REGISTRY {
-        if m.capability(e.id).is_none() {
+        if m.partial.is_none() && m.capability(e.id).is_none() {
             f.warning(
                 format!("capabilities[{}]", e.id),
                 "not said; a host takes it for absent",
@@ -183,7 +172,11 @@ pub fn check(m: &Manifest) -> Vec<Finding> {
     }
     let own: BTreeSet<&str> = m.capabilities.iter().map(|c| c.id.as_str()).collect();
     let refers = |f: &mut Findings, at: &str, ids: &[String]| {
+        let mut seen = BTreeSet::new();
         for id in ids {
+            if !seen.insert(id) {
+                f.warning(at, format!("names `{}` twice", shown(id)));
+            }
             if !own.contains(id.as_str()) {
                 f.error(
                     at,
@@ -237,6 +230,7 @@ pub fn check(m: &Manifest) -> Vec<Finding> {
         }
         refers(&mut f, &at, &e.capabilities);
     }
+    possible::card(&mut f, m);
     f.0
 }
 
@@ -296,6 +290,13 @@ fn capability(f: &mut Findings, m: &Manifest, c: &crate::Capability, newer: bool
         f.text(&at, "a word of the set", w, true);
         if !words.insert(w) {
             f.error(&at, format!("`{}` is in the set twice", shown(w)));
+        }
+        if known.is_some_and(|e| !e.words.take(w)) {
+            let text = format!(
+                "`{}` is no registered word of this set, and not `vendor:name`",
+                shown(w)
+            );
+            f.push(!newer, at.clone(), text);
         }
     }
     f.limits(&at, &c.limits);

@@ -1,6 +1,6 @@
 //! What changed from one manifest to the next, and whom it breaks.
 
-use crate::{Bound, Capability, Limit, Manifest, Order, Provenance, State, Timer};
+use crate::{Bound, Capability, Firmware, Limit, Manifest, Order, Provenance, State, Timer};
 use alloc::{format, string::String, vec::Vec};
 use serde::Serialize;
 
@@ -10,6 +10,8 @@ use serde::Serialize;
 pub enum Class {
     /// Something it may rely on is gone, or smaller.
     Breaking,
+    /// One of the two is a part of a manifest, and says nothing about it.
+    NotStated,
     /// There is more, which it need not know.
     Additive,
     /// Nothing that it does depends on it: texts, better proof, a fault that is gone.
@@ -23,15 +25,44 @@ pub struct Change {
     pub text: String,
 }
 
-struct Changes(Vec<Change>);
+struct Changes {
+    list: Vec<Change>,
+    /// Whether the older and the newer one are parts: what they leave out is not known.
+    parts: (bool, bool),
+}
 
 impl Changes {
     fn add(&mut self, class: Class, at: &str, text: impl Into<String>) {
-        self.0.push(Change {
+        self.list.push(Change {
             class,
             at: at.into(),
             text: text.into(),
         });
+    }
+    fn part(&self) -> bool {
+        self.parts.0 || self.parts.1
+    }
+    /// What the newer one does not have.
+    fn went(&mut self, class: Class, at: &str, what: &str) {
+        match self.parts.1 {
+            true => self.add(
+                Class::NotStated,
+                at,
+                format!("{what}is not stated in the newer one"),
+            ),
+            false => self.add(class, at, format!("{what}is gone")),
+        }
+    }
+    /// What the older one does not have.
+    fn came(&mut self, class: Class, at: &str, what: &str) {
+        match self.parts.0 {
+            true => self.add(
+                Class::NotStated,
+                at,
+                format!("{what}is not stated in the older one"),
+            ),
+            false => self.add(class, at, format!("{what}is new")),
+        }
     }
     /// A text that no host decides by.
     fn text(&mut self, at: &str, what: &str, a: &str, b: &str) {
@@ -40,6 +71,10 @@ impl Changes {
         }
     }
     fn provenance(&mut self, at: &str, a: &Provenance, b: &Provenance) {
+        if self.part() {
+            // The word of whoever made the part.
+            return;
+        }
         if a.stage != b.stage {
             let class = if b.stage < a.stage {
                 Class::Breaking
@@ -70,11 +105,11 @@ impl Changes {
             let here = format!("{at}[{}]", name(x));
             match b.iter().find(|y| same(x, y)) {
                 Some(y) => both(self, &here, x, y),
-                None => self.add(went(x), &here, "is gone"),
+                None => self.went(went(x), &here, ""),
             }
         }
         for y in b.iter().filter(|y| !a.iter().any(|x| same(x, y))) {
-            self.add(came(y), &format!("{at}[{}]", name(y)), "is new");
+            self.came(came(y), &format!("{at}[{}]", name(y)), "");
         }
     }
 }
@@ -102,13 +137,16 @@ pub fn worst(l: &Limit) -> u64 {
 }
 
 fn limits(c: &mut Changes, at: &str, a: &[Limit], b: &[Limit]) {
+    // Who makes a part of a manifest knows the figure, not what kind of promise it is.
+    let part = c.part();
     c.pairs(
         &format!("{at}.limits"),
         a,
         b,
         |x, y| {
-            (&x.name, x.bound, x.unit, &x.when, x.percentile_ppm)
-                == (&y.name, y.bound, y.unit, &y.when, y.percentile_ppm)
+            (x.bound == y.bound || part)
+                && (&x.name, x.unit, &x.when, x.percentile_ppm)
+                    == (&y.name, y.unit, &y.when, y.percentile_ppm)
         },
         |l| l.name.clone(),
         // A bound where there was none holds a host back.
@@ -122,7 +160,12 @@ fn limits(c: &mut Changes, at: &str, a: &[Limit], b: &[Limit]) {
         },
         |c, at, x, y| {
             let (was, is) = (worst_exactly(x), worst_exactly(y));
-            let class = match x.bound {
+            let bound = if x.bound == y.bound {
+                x.bound
+            } else {
+                Bound::UpTo
+            };
+            let class = match bound {
                 _ if was == is && x.tolerance_ppm == y.tolerance_ppm => None,
                 Bound::Exactly if was == is && y.tolerance_ppm <= x.tolerance_ppm => {
                     Some(Class::Additive)
@@ -160,10 +203,10 @@ fn capability(c: &mut Changes, at: &str, a: &Capability, b: &Capability) {
     }
     if a.has() && b.has() {
         for w in a.set.iter().filter(|w| !b.set.contains(w)) {
-            c.add(Class::Breaking, at, format!("`{w}` is gone"));
+            c.went(Class::Breaking, at, &format!("`{w}` "));
         }
         for w in b.set.iter().filter(|w| !a.set.contains(w)) {
-            c.add(Class::Additive, at, format!("`{w}` is new"));
+            c.came(Class::Additive, at, &format!("`{w}` "));
         }
         limits(c, at, &a.limits, &b.limits);
         if let (Some(x), Some(y)) = (&a.provenance, &b.provenance) {
@@ -179,11 +222,13 @@ fn capability(c: &mut Changes, at: &str, a: &Capability, b: &Capability) {
             );
         }
         c.text(at, "if_absent", &x.text, &y.text);
-    } else if a.if_absent != b.if_absent {
+    } else if a.if_absent != b.if_absent && !c.part() {
         c.add(Class::Fix, at, "if_absent is said in one of the two only");
     }
     let note = |c: &Capability| c.note.clone().unwrap_or_default();
-    c.text(at, "the note", &note(a), &note(b));
+    if !c.part() {
+        c.text(at, "the note", &note(a), &note(b));
+    }
 }
 
 fn order(c: &mut Changes, at: &str, a: &Order, b: &Order) {
@@ -226,9 +271,44 @@ fn timer(c: &mut Changes, at: &str, a: &Timer, b: &Timer) {
     c.provenance(at, &a.provenance, &b.provenance);
 }
 
+fn firmware(c: &mut Changes, a: &Firmware, b: &Firmware) {
+    if a.needed != b.needed {
+        let (class, text) = if b.needed {
+            (Class::Breaking, "is needed now")
+        } else {
+            (Class::Additive, "is not needed any more")
+        };
+        c.add(class, "firmware", text);
+    }
+    if a.oldest != b.oldest {
+        let of = |v: &Option<String>| v.clone().unwrap_or_else(|| "any".into());
+        c.add(
+            Class::Breaking,
+            "firmware.oldest",
+            format!("was {}, is {}", of(&a.oldest), of(&b.oldest)),
+        );
+    }
+    let newest = |f: &Firmware| f.newest.clone().unwrap_or_default();
+    c.text("firmware.newest", "it", &newest(a), &newest(b));
+}
+
 /// Everything that differs, worst first.
 pub fn diff(a: &Manifest, b: &Manifest) -> Vec<Change> {
-    let mut c = Changes(Vec::new());
+    let mut c = Changes {
+        list: Vec::new(),
+        parts: (a.partial.is_some(), b.partial.is_some()),
+    };
+    if a.partial != b.partial {
+        let of = |m: &Manifest| match &m.partial {
+            Some(from) => format!("a part ({from})"),
+            None => "whole".into(),
+        };
+        c.add(
+            Class::NotStated,
+            "partial",
+            format!("was {}, is {}", of(a), of(b)),
+        );
+    }
     if a.schema != b.schema {
         c.add(
             Class::Additive,
@@ -243,8 +323,8 @@ pub fn diff(a: &Manifest, b: &Manifest) -> Vec<Change> {
     c.text("card.name", "it", &a.card.name, &b.card.name);
     c.text("card.version", "it", &a.card.version, &b.card.version);
     match (&a.register_map, &b.register_map) {
-        (None, Some(_)) => c.add(Class::Additive, "register_map", "is new"),
-        (Some(_), None) => c.add(Class::Breaking, "register_map", "is gone"),
+        (None, Some(_)) => c.came(Class::Additive, "register_map", ""),
+        (Some(_), None) => c.went(Class::Breaking, "register_map", ""),
         (Some(x), Some(y)) => {
             if x.abi != y.abi {
                 let class = if x.abi.major != y.abi.major || y.abi < x.abi {
@@ -266,28 +346,10 @@ pub fn diff(a: &Manifest, b: &Manifest) -> Vec<Change> {
         }
         (None, None) => {}
     }
-    if a.firmware.needed != b.firmware.needed {
-        let (class, text) = if b.firmware.needed {
-            (Class::Breaking, "is needed now")
-        } else {
-            (Class::Additive, "is not needed any more")
-        };
-        c.add(class, "firmware", text);
+    // Of a part the field is there because it has to be.
+    if !c.part() {
+        firmware(&mut c, &a.firmware, &b.firmware);
     }
-    if a.firmware.oldest != b.firmware.oldest {
-        let of = |v: &Option<String>| v.clone().unwrap_or_else(|| "any".into());
-        c.add(
-            Class::Breaking,
-            "firmware.oldest",
-            format!(
-                "was {}, is {}",
-                of(&a.firmware.oldest),
-                of(&b.firmware.oldest)
-            ),
-        );
-    }
-    let newest = |m: &Manifest| m.firmware.newest.clone().unwrap_or_default();
-    c.text("firmware.newest", "it", &newest(a), &newest(b));
     c.pairs(
         "capabilities",
         &a.capabilities,
@@ -354,6 +416,6 @@ pub fn diff(a: &Manifest, b: &Manifest) -> Vec<Change> {
             c.text(at, "fixed_in", &fixed(x), &fixed(y));
         },
     );
-    c.0.sort_by_key(|c| c.class);
-    c.0
+    c.list.sort_by_key(|c| c.class);
+    c.list
 }

@@ -17,11 +17,14 @@ mod build;
 pub mod cbor;
 pub mod check;
 mod measured;
+mod possible;
 pub mod registry;
 mod types;
 
 #[cfg(feature = "std")]
 pub mod diff;
+#[cfg(feature = "std")]
+mod form;
 #[cfg(feature = "std")]
 pub mod json;
 #[cfg(feature = "std")]
@@ -37,7 +40,7 @@ pub use types::*;
 use alloc::string::String;
 
 /// Version of the language that this crate writes and reads. Another major is refused; what a newer minor adds is ignored.
-pub const SCHEMA: Version = Version { major: 1, minor: 0 };
+pub const SCHEMA: Version = Version { major: 1, minor: 1 };
 /// Larger files are refused before they are looked into.
 pub const MAX_BYTES: usize = 256 * 1024;
 /// Deeper nesting is refused before anything is built from it.

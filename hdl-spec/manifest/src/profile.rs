@@ -1,7 +1,11 @@
 //! Named sets of capabilities.
 
 use crate::{
-    diff::worst, registry, registry::id, sheet::grouped, Bound, Capability, Manifest, Unit,
+    diff::worst,
+    registry,
+    registry::id,
+    sheet::{condition, grouped},
+    Bound, Capability, Condition, Limit, Manifest, Unit,
 };
 use alloc::{
     format,
@@ -157,6 +161,8 @@ pub struct Verdict {
     pub id: String,
     pub level: Level,
     pub kept: bool,
+    /// The manifest says something about it. Always, but for a part of a manifest.
+    pub stated: bool,
     pub wanted: String,
     pub found: String,
     pub why: String,
@@ -181,50 +187,86 @@ pub fn wanted(n: Need) -> String {
     }
 }
 
-/// Whether the card keeps it, and what was found. A figure counts at the worse end of its tolerance, and its worst value under all conditions.
-fn judge(c: Option<&Capability>, need: Need) -> (bool, String) {
+/// What a card says about a need, and what was found.
+enum Answer {
+    Kept(String),
+    Missing(String),
+    /// By a whole manifest it is not promised; by a part nothing is known.
+    Unsaid(String),
+}
+
+/// Of a figure under its conditions: kept if something is promised without a condition, and nothing that is promised under one is worse.
+fn figure(promises: &[&Limit], name: &str, u: Unit, enough: impl Fn(u64) -> bool) -> Answer {
+    let always = |l: &Limit| l.when.as_ref().is_none_or(|w| *w == Condition::default());
+    let one = |l: &Limit| {
+        let v = amount(worst(l), u);
+        match l.when.as_ref().map(condition).filter(|w| !w.is_empty()) {
+            Some(w) => format!("{v} when {w}"),
+            None => v,
+        }
+    };
+    let (good, bad): (Vec<&Limit>, Vec<&Limit>) = promises.iter().partition(|l| enough(worst(l)));
+    let list = |of: &[&Limit]| of.iter().map(|l| one(l)).collect::<Vec<_>>().join("; ");
+    if promises.is_empty() {
+        return Answer::Unsaid(format!("no promise of {name} for all cases"));
+    }
+    match (promises.iter().any(|l| always(l)), bad.is_empty()) {
+        (true, true) => Answer::Kept(list(&good)),
+        (true, false) if good.is_empty() => Answer::Missing(list(&bad)),
+        (true, false) => Answer::Missing(format!("{}, though {}", list(&bad), list(&good))),
+        (false, true) => Answer::Missing(format!(
+            "only {}; nothing is promised otherwise",
+            list(&good)
+        )),
+        (false, false) if good.is_empty() => {
+            Answer::Missing(format!("{}; nothing is promised otherwise", list(&bad)))
+        }
+        (false, false) => Answer::Missing(format!(
+            "{}, though {}; nothing is promised otherwise",
+            list(&bad),
+            list(&good)
+        )),
+    }
+}
+
+/// A figure counts at the worse end of its tolerance, for all cases, and under every condition.
+fn judge(c: Option<&Capability>, need: Need) -> Answer {
     let Some(c) = c else {
-        return (false, "not said, so absent".into());
+        return Answer::Unsaid("not said, so absent".into());
     };
     if !c.has() {
-        return (false, "absent".into());
+        return Answer::Missing("absent".into());
     }
-    let figures = |name: &str, unit: Unit, bounds: &[Bound]| -> Vec<u64> {
+    let promises = |name: &str, unit: Unit, bounds: &[Bound]| -> Vec<&Limit> {
         c.limits
             .iter()
             .filter(|l| l.name == name && l.unit == unit && bounds.contains(&l.bound))
             // A promise for a share of the cases is none for all.
             .filter(|l| l.percentile_ppm.is_none_or(|p| p == 1_000_000))
-            .map(worst)
             .collect()
     };
     match need {
-        Has => (true, c.state.to_string()),
+        Has => Answer::Kept(c.state.to_string()),
         Words(w) => {
             let missing: Vec<&str> = w
                 .iter()
                 .copied()
                 .filter(|w| !c.set.iter().any(|s| s == w))
                 .collect();
-            if missing.is_empty() {
-                (true, "all of them".into())
-            } else {
-                (false, format!("without `{}`", missing.join("`, `")))
+            let without = || format!("without `{}`", missing.join("`, `"));
+            match (missing.is_empty(), c.set.is_empty()) {
+                (true, _) => Answer::Kept("all of them".into()),
+                (false, true) => Answer::Unsaid(without()),
+                (false, false) => Answer::Missing(without()),
             }
         }
         AtLeast(name, v, u) => {
-            let all = figures(name, u, &[Bound::AtLeast, Bound::UpTo, Bound::Exactly]);
-            match all.into_iter().min() {
-                Some(x) => (x >= v, amount(x, u)),
-                None => (false, format!("no promise of {name} for all cases")),
-            }
+            let all = promises(name, u, &[Bound::AtLeast, Bound::UpTo, Bound::Exactly]);
+            figure(&all, name, u, |x| x >= v)
         }
         AtMost(name, v, u) => {
-            let all = figures(name, u, &[Bound::AtMost, Bound::Exactly]);
-            match all.into_iter().max() {
-                Some(x) => (x <= v, amount(x, u)),
-                None => (false, format!("no promise of {name} for all cases")),
-            }
+            let all = promises(name, u, &[Bound::AtMost, Bound::Exactly]);
+            figure(&all, name, u, |x| x <= v)
         }
     }
 }
@@ -234,11 +276,17 @@ pub fn verdicts(p: &Profile, m: &Manifest) -> Vec<Verdict> {
     p.requirements
         .iter()
         .map(|r| {
-            let (kept, found) = judge(m.capability(r.id), r.need);
+            let (kept, stated, found) = match judge(m.capability(r.id), r.need) {
+                Answer::Kept(found) => (true, true, found),
+                Answer::Missing(found) => (false, true, found),
+                Answer::Unsaid(_) if m.partial.is_some() => (false, false, "not stated".into()),
+                Answer::Unsaid(found) => (false, true, found),
+            };
             Verdict {
                 id: r.id.into(),
                 level: r.level,
                 kept,
+                stated,
                 wanted: wanted(r.need),
                 found,
                 why: r.why.into(),

@@ -114,6 +114,11 @@ pub fn groups(m: &Manifest) -> Vec<(&'static str, Vec<&Capability>)> {
     out
 }
 
+/// What a part of a manifest is.
+pub fn part(from: &str) -> String {
+    format!("A part of what the card can do, from {from}: of all else nothing is known.")
+}
+
 /// For a cell of a table, whatever a vendor wrote.
 fn cell(s: &str) -> String {
     s.replace('\\', "\\\\")
@@ -156,6 +161,9 @@ pub fn markdown(m: &Manifest, generated: &str) -> String {
         m.schema.major,
         m.schema.minor
     );
+    if let Some(from) = &m.partial {
+        let _ = writeln!(s, "\n{}", part(&cell(from)));
+    }
     for (group, list) in groups(m) {
         let _ = writeln!(
             s,

@@ -167,6 +167,11 @@ data! {
         #[cbor(default)]
         #[cfg_attr(feature = "std", serde(default, skip_serializing_if = "Vec::is_empty"))]
         pub errata: Vec<Erratum>,
+        /// Where this comes from, if it is a part of what the card can do, such as what its driver says: of what it leaves out nothing is known. Else what is left out is
+        /// absent. (Since 1.1.)
+        #[n(9)]
+        #[cfg_attr(feature = "std", serde(default, skip_serializing_if = "Option::is_none"))]
+        pub partial: Option<String>,
     }
 
     /// Identity.

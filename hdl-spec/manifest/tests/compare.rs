@@ -4,7 +4,7 @@ use metaroce_hdl_spec::config::{ECP5_1G, SIM_100G};
 use metaroce_manifest::{
     check::check,
     diff::{diff, Class},
-    json, profile, Action, Bound, Erratum, Fallback, Manifest, Scope, Stage, State, Unit, Version,
+    json, profile, Action, Bound, Erratum, Fallback, Manifest, Scope, Stage, State, Unit,
 };
 use serde_json::Value;
 
@@ -112,7 +112,14 @@ fn what_breaks_a_host() {
             cap(m, "opcodes").set.push("RC FLUSH".into())
         }),
         (Breaking, "fewer QPs", |m| {
-            cap(m, "queue_pairs").limits[0].value /= 2
+            let most = &mut cap(m, "queue_pairs").limits[0].value;
+            *most /= 2;
+            // and no figures with more
+            let most = Some(*most as u32);
+            for c in &mut m.combined {
+                c.limits
+                    .retain(|l| l.when.as_ref().is_none_or(|w| w.qps <= most));
+            }
         }),
         (Additive, "more QPs", |m| {
             cap(m, "queue_pairs").limits[0].value *= 2
@@ -191,9 +198,7 @@ fn what_breaks_a_host() {
             m.register_map.as_mut().unwrap().abi.minor += 1
         }),
         (Fix, "version", |m| m.card.version = "9".into()),
-        (Additive, "language", |m| {
-            m.schema = Version { major: 1, minor: 1 }
-        }),
+        (Additive, "language", |m| m.schema.minor += 1),
     ];
     let old = Manifest::of(&SIM_100G);
     assert_eq!(diff(&old, &old), []);

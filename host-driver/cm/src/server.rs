@@ -17,7 +17,7 @@ use nix::sys::socket::{
     SockFlag, SockType, UnixAddr,
 };
 use std::{
-    io,
+    io::{self, Write},
     os::fd::{AsRawFd, FromRawFd, OwnedFd, RawFd},
     os::unix::net::UnixStream,
     path::Path,
@@ -33,8 +33,10 @@ const COMMAND: u32 = 0;
 const WHICH: u32 = 1;
 /// Room for a command with an option's value; anything longer is no command.
 const LONGEST: usize = 4096;
-/// Channels at a time.
+/// Channels at a time, at most.
 const CHANNELS: usize = 1024;
+/// Descriptors of the process that are for other things.
+const OTHERS: usize = 512;
 
 /// A running connection manager; ends when dropped.
 pub struct Cm {
@@ -68,6 +70,8 @@ impl Cm {
                     listener,
                     stopped,
                     clients: vec![],
+                    most: room(),
+                    told: None,
                 }
                 .run();
             })?;
@@ -101,6 +105,63 @@ struct Server {
     listener: OwnedFd,
     stopped: UnixStream,
     clients: Vec<(OwnedFd, u32)>,
+    /// Channels at a time.
+    most: usize,
+    /// The first refusal was told.
+    told: Option<()>,
+}
+
+/// Takes leave of those that have gone since the last look; true if there were any.
+fn sweep(core: &mut Core, clients: &mut Vec<(OwnedFd, u32)>) -> bool {
+    let gone = |fd: &OwnedFd| {
+        let mut p = libc::pollfd {
+            fd: fd.as_raw_fd(),
+            events: 0,
+            revents: 0,
+        };
+        // SAFETY: one struct, which outlives the call.
+        unsafe { libc::poll(&mut p, 1, 0) == 1 && p.revents & libc::POLLHUP != 0 }
+    };
+    let before = clients.len();
+    clients.retain(|(fd, channel)| {
+        let stays = !gone(fd);
+        if !stays {
+            core.close(*channel);
+        }
+        stays
+    });
+    clients.len() < before
+}
+
+/// Makes room for all channels, and says how many there can be: each takes a descriptor, and all else that is open here needs some, too.
+fn room() -> usize {
+    // SAFETY: both calls are about one struct.
+    let soft = unsafe {
+        let mut r: libc::rlimit = std::mem::zeroed();
+        libc::getrlimit(libc::RLIMIT_NOFILE, &mut r);
+        let wanted = ((CHANNELS + OTHERS) as libc::rlim_t).min(r.rlim_max);
+        if r.rlim_cur < wanted {
+            r.rlim_cur = wanted;
+            libc::setrlimit(libc::RLIMIT_NOFILE, &r);
+        }
+        usize::try_from(r.rlim_cur).unwrap_or(usize::MAX)
+    };
+    CHANNELS.min(soft.saturating_sub(OTHERS).max(soft / 4))
+}
+
+/// Says why the next channel is refused: the program gets EMFILE, and most say no more than that.
+fn tell(most: usize) {
+    // Nobody is there to be told that this failed.
+    let _ = writeln!(
+        io::stderr(),
+        "metaroce: a program wants more rdma_cm channels than there can be ({most} in this set of cards): its open() fails with EMFILE. Let it close channels \
+         (rdma_destroy_event_channel) or use fewer at a time{}",
+        if most < CHANNELS {
+            format!("; with a higher `ulimit -n` there are up to {CHANNELS}")
+        } else {
+            String::new()
+        }
+    );
 }
 
 impl Server {
@@ -138,11 +199,18 @@ impl Server {
             for k in gone.into_iter().rev() {
                 core.close(self.clients.swap_remove(k).1);
             }
-            while let Ok(raw) = accept4(self.listener.as_raw_fd(), SockFlag::SOCK_CLOEXEC) {
-                // SAFETY: a new descriptor that nobody else owns.
-                let fd = unsafe { OwnedFd::from_raw_fd(raw) };
-                if self.clients.len() < CHANNELS {
-                    self.clients.push((fd, core.open()));
+            loop {
+                match accept4(self.listener.as_raw_fd(), SockFlag::SOCK_CLOEXEC) {
+                    Ok(raw) => {
+                        // SAFETY: a new descriptor that nobody else owns.
+                        let fd = unsafe { OwnedFd::from_raw_fd(raw) };
+                        if self.clients.len() < self.most || sweep(&mut core, &mut self.clients) {
+                            self.clients.push((fd, core.open()));
+                        } else {
+                            self.told.get_or_insert_with(|| tell(self.most));
+                        }
+                    }
+                    Err(_) => break,
                 }
             }
             notice(&mut core, &self.clients);

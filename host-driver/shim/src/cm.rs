@@ -95,6 +95,24 @@ pub unsafe fn open(flags: c_int) -> c_int {
         );
         return fail(libc::ENODEV);
     }
+    // Who is refused is told here, where a program looks, and not with its first command.
+    let mut number = 0u32;
+    let taken = ask(
+        fd,
+        [WHICH, 0],
+        &[NOTHING; 2],
+        &mut number as *mut u32 as *mut c_void,
+        4,
+    );
+    if taken.errno != 0 {
+        libc::close(fd);
+        trace(
+            c"open".as_ptr(),
+            c"rdma_cm".as_ptr(),
+            c"refused: too many channels".as_ptr(),
+        );
+        return fail(libc::EMFILE);
+    }
     if flags & libc::O_NONBLOCK != 0 {
         libc::fcntl(fd, libc::F_SETFL, libc::O_NONBLOCK);
     }
