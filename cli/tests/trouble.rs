@@ -135,8 +135,8 @@ fn seeds_and_empty_folders() {
     let lab = Lab::new();
     let runs = || fs::read_dir(lab.dir.join("runs")).unwrap().count();
     for (words, code) in [
-        (&["run", "--", "no-such-program"][..], 1),
-        (&["run", "--", "/etc/passwd"], 1),
+        (&["run", "--", "no-such-program"][..], 127),
+        (&["run", "--", "/etc/passwd"], 126),
         (&["perftest", "no-such-tool"], 2),
     ] {
         lab.metaroce(words).wait(30).code(code);
