@@ -117,7 +117,7 @@ packed_struct! {
         pub aeth: Bits<32>,
         /// From the READ responder (reported by the egress when sent, errors go to the responder).
         pub resp: bool,
-        /// Last packet of a READ response.
+        /// Reported when sent: each packet of the READ responder, the last of a UC or UD message.
         pub resp_end: bool,
         pub stamp: Bits<48>,
         /// This segment: MR index, virtual address, bytes (0 = none).

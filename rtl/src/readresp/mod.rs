@@ -26,7 +26,7 @@ packed_struct! {
     }
 }
 packed_struct! {
-    /// Ring of a QP: jobs put in, jobs taken out (done or dropped), final packets given to `tx`; the QP is in the round-robin queue (or its atomic
+    /// Ring of a QP: jobs put in, jobs taken out (done or dropped), packets given to `tx`; the QP is in the round-robin queue (or its atomic
     /// under way). Place of the next atomic result, and how many there are.
     pub struct Ring {
         pub put: Bits<5>,
@@ -68,7 +68,7 @@ pub enum RdState {
 /// * One packet a visit, round robin over QPs, jobs of a QP in order. QP state, rkey, PD, right and bounds are checked again for every packet: a ring
 ///   of a QP that is not in RTR, RTS or SQD is dropped silently, one whose MR is gone is dropped with `err` (kind 5).
 ///   A duplicate whose MR is gone is left out alone: it can be older than the end of a window, and a forged one must not end the QP.
-/// * `done` (II 2): `resp_end` counts down what port `busy` shows; `fault` drops the ring, with `err` (kind 5).
+/// * `done` (II 2), of every packet: counts down what port `busy` shows, also when the rest of a job was left out; `fault` drops the ring, with `err` (kind 5).
 /// * Atomics: the job at the head of its ring goes to `at`, its result comes on `ad` and leaves as an ATOMIC ACK; other QPs go on meanwhile. One at a time
 ///   for all QPs. The last 16 results of each QP answer duplicates; a duplicate without a result is dropped.
 /// * `ctl`: RESET and FLUSH drop the ring, FENCE sends a `tx` of kind 1 (when no atomic is under way).
@@ -325,7 +325,7 @@ impl<const LOG_QP: usize, const LOG_MR: usize, const LOG_JOBS: usize> Logic
         self.t.next.imm = 0.into();
         self.t.next.aeth = bits::<32>(0x1F00_0000) | bit_cast::<32, 24>(self.j.q.val().msn);
         self.t.next.resp = true;
-        self.t.next.resp_end = self.last.q.val();
+        self.t.next.resp_end = true;
         self.t.next.stamp = self.j.q.val().stamp;
         self.t.next.seg_mr = self.gate.at.val();
         self.t.next.seg_va = self.j.q.val().va;
@@ -334,7 +334,6 @@ impl<const LOG_QP: usize, const LOG_MR: usize, const LOG_JOBS: usize> Logic
             self.t.next.opcode = 18.into();
             self.t.next.len = 0.into();
             self.t.next.seg_len = 0.into();
-            self.t.next.resp_end = true;
             self.t.next.va = self.orig.q.val();
         }
         self.aj.next.mr = self.at_mr.q.val();
@@ -465,9 +464,9 @@ impl<const LOG_QP: usize, const LOG_MR: usize, const LOG_JOBS: usize> Logic
                     self.jw.next.len = self.rest.q.val().get_bits::<32>(0);
                     self.jwe.next = !self.last.q.val();
                     self.rwe.next = true;
+                    self.rw.next.sent = self.rg.val().sent + 1;
                     if self.last.q.val() {
                         self.rw.next.taken = self.taken_n.val();
-                        self.rw.next.sent = self.rg.val().sent + 1;
                         self.rw.next.queued = self.more.val();
                         self.rr.s_valid.next = self.more.val();
                     } else {
