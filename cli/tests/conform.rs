@@ -194,3 +194,129 @@ fn what_can_t_be_probed_is_told() {
     assert!(err.contains("no report of `caps conform --json`"), "{err}");
     fs::remove_file(file).unwrap();
 }
+
+/// A device of another vendor, which has few of everything: `tests/c/other_nic.c` stands in for its library. Nothing of ours is in between.
+#[test]
+fn a_device_never_seen() {
+    let header = std::path::Path::new("/usr/include/infiniband/verbs.h");
+    if !header.exists() || Command::new("cc").arg("--version").output().is_err() {
+        println!("skipped: no C compiler or no libibverbs-dev");
+        return;
+    }
+    let dir = folder("other");
+    let source = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/c/other_nic.c");
+    let built = Command::new("cc")
+        .args(["-shared", "-fPIC", "-Wall", "-O1", "-o"])
+        .arg(dir.join("libibverbs.so.1"))
+        .arg(source)
+        .status();
+    assert!(built.unwrap().success());
+    let conform = |m: &Value, more: &[&str]| {
+        let file = dir.join("other.json");
+        fs::write(&file, m.to_string()).unwrap();
+        let o = Command::new(env!("CARGO_BIN_EXE_metaroce"))
+            .args([
+                "caps",
+                "conform",
+                file.to_str().unwrap(),
+                "other_0",
+                "--json",
+            ])
+            .args(more)
+            .env("LD_LIBRARY_PATH", &dir)
+            .output()
+            .unwrap();
+        let text = String::from_utf8_lossy(&o.stderr).into_owned();
+        if o.status.code() == Some(1) {
+            // what `validate` finds already
+            return (Value::Null, vec![text]);
+        }
+        let report: Value = serde_json::from_slice(&o.stdout).expect("JSON");
+        let failed = verdicts(&report).into_iter().filter(|v| v.1 == "fail");
+        let failed: Vec<String> = failed.map(|v| v.0).collect();
+        assert_eq!(
+            o.status.code(),
+            Some(if failed.is_empty() { 0 } else { 4 }),
+            "{failed:?}"
+        );
+        (report, failed)
+    };
+    let known = json!({ "stage": "silicon", "test": "the vendor's" });
+    let has = |id: &str, set: &[&str], figures: &[(&str, u64, &str)]| {
+        let figures: Vec<Value> = figures
+            .iter()
+            .map(|(name, value, unit)| json!({ "name": name, "bound": "up_to", "value": value, "unit": unit, "provenance": known }))
+            .collect();
+        json!({ "id": id, "state": "enabled", "set": set, "limits": figures, "provenance": known })
+    };
+    let m = json!({
+        "schema": { "major": 1, "minor": 0 },
+        "card": { "vendor": "other", "name": "other-25", "version": "7.1" },
+        "firmware": { "needed": false },
+        "capabilities": [
+            has("resize_cq", &[], &[]),
+            has("wire_profiles", &["rocev2_rc", "rocev2_uc"], &[]),
+            has("mtus", &["256", "512", "1024"], &[("max", 1024, "bytes")]),
+            has("line_rates", &["10000"], &[("max", 10_000, "mbps")]),
+            has("ports", &[], &[("max", 1, "count")]),
+            has("queue_pairs", &[], &[("max", 13, "count")]),
+            has("memory_regions", &[], &[("max", 21, "count")]),
+            has("completion_queues", &[], &[("max", 9, "count"), ("max_entries", 300, "count")]),
+            has("protection_domains", &[], &[("max", 5, "count")]),
+            has("work_queues", &[], &[("max_send", 100, "count"), ("max_recv", 100, "count")]),
+            has("scatter_gather", &[], &[("max_send", 3, "count"), ("max_recv", 3, "count")]),
+            has("reads_in_flight", &[], &[("max", 2, "count")]),
+        ]
+    });
+    let (report, failed) = conform(&m, &[]);
+    assert!(failed.is_empty(), "{failed:?}");
+    let all = verdicts(&report);
+    let passed = all.iter().filter(|v| v.1 == "pass").count();
+    println!("{passed} of {} claims pass", all.len());
+    assert_eq!(passed, all.len(), "{all:?}");
+    // each of them, falsified
+    // (where the driver names the limit itself, a card could have more: what is above can't be known)
+    let of_driver = [
+        "work_queues.max_send",
+        "work_queues.max_recv",
+        "completion_queues.max_entries",
+    ];
+    for (claim, _) in all {
+        let ways = if of_driver.contains(&claim.as_str()) {
+            1
+        } else {
+            9
+        };
+        for f in falsified(&m, &claim).into_iter().take(ways) {
+            let (_, failed) = conform(&f, &[]);
+            let id = claim.split(['.', ':']).next().unwrap();
+            let found = |f: &String| *f == claim || f.contains("validate") && f.contains(id);
+            assert!(failed.iter().any(found), "{claim}: {failed:?}");
+        }
+    }
+    // what it does not have
+    for (id, set) in [
+        ("atomic_op_accel", &["fetch_and_add"][..]),
+        ("memory_windows", &["type_1"]),
+        ("shared_receive_queues", &["rc"]),
+        ("inline_data", &[]),
+        ("rereg_mr", &[]),
+        ("remote_invalidation", &[]),
+    ] {
+        let mut f = m.clone();
+        f["capabilities"]
+            .as_array_mut()
+            .unwrap()
+            .push(has(id, set, &[]));
+        let (_, failed) = conform(&f, &[]);
+        assert!(failed.iter().any(|c| c == id), "{id}: {failed:?}");
+    }
+    // not counted to the end
+    let (report, failed) = conform(&m, &["--objects", "3"]);
+    assert!(failed.is_empty(), "{failed:?}");
+    let open = verdicts(&report)
+        .into_iter()
+        .filter(|v| v.1 == "unverifiable");
+    assert_eq!(open.count(), 4);
+    fs::remove_dir_all(dir).unwrap();
+}

@@ -330,8 +330,11 @@ impl Bench<'_> {
                 },
             )
         });
-        if let Fact::Most(v) | Fact::Took(v) = inline {
-            f.figure(id::inline_data, "max", Fact::Took(v));
+        match inline {
+            Fact::Most(v) | Fact::Took(v) if v > 0 => {
+                f.figure(id::inline_data, "max", Fact::Took(v));
+            }
+            none => f.figure(id::inline_data, "max", none),
         }
         let reads = greatest(255, |v| {
             let (Ok(a), Ok(b)) = (self.qp(RC, cap()), self.qp(RC, cap())) else {
