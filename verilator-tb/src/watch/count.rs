@@ -96,12 +96,14 @@ impl Counts {
             ("rx_seq_naks", self.rx_seq_naks),
             ("rx_fatal_naks", self.rx_fatal_naks),
         ];
-        for (name, v) in want {
-            let (_, got) = counters.iter().find(|c| c.0 == name).expect("counter");
-            if *got != v {
-                return Err(format!("{name} is {got}, the wire says {v}"));
-            }
+        let wrong = want.iter().filter_map(|(name, v)| {
+            let (_, got) = counters.iter().find(|c| c.0 == *name).expect("counter");
+            (got != v).then(|| format!("{name} is {got}, the wire says {v}"))
+        });
+        let wrong: Vec<String> = wrong.collect();
+        match wrong.is_empty() {
+            true => Ok(()),
+            false => Err(wrong.join("; ")),
         }
-        Ok(())
     }
 }

@@ -24,6 +24,7 @@ use metaroce_protocol::{
     model::{MemoryRegion, QpConfig, RecvWr, SendOp, SendWr, Side, Target, WireChecker},
     DropReason, Frame, Mtu, PacketRepr, Psn,
 };
+pub use rc::NO_ROOM;
 use std::{
     collections::{HashMap, VecDeque},
     sync::{Arc, Mutex},
@@ -358,10 +359,16 @@ impl Watch {
     pub fn compare(&self, p: &mut Pair) -> Result<(), String> {
         // An increment shows up in at most 66 cycles.
         p.run(70);
-        let want = self.0.lock().expect("tap").counts;
-        for (e, w) in want.iter().enumerate() {
+        let s = self.0.lock().expect("tap");
+        let crowded = (s.links.iter().flat_map(|l| &l.flows))
+            .any(|f| matches!(f, Flow::Rc(f) if f.crowded()));
+        for (e, w) in s.counts.iter().enumerate() {
             w.compare(&p.sim.nodes[e].counters())
-                .map_err(|m| format!("card {e}: {m}"))?;
+                .map_err(|m| match crowded {
+                    // one that was dropped is out of sequence for the card, and a duplicate later for the model
+                    true => format!("card {e}: {NO_ROOM}: {m}"),
+                    false => format!("card {e}: {m}"),
+                })?;
         }
         Ok(())
     }

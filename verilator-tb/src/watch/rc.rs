@@ -6,11 +6,17 @@ use super::{
 };
 use metaroce_protocol::{
     model::{Action, Memory, QpConfig, RecvWr, Requester, Responder, SendOp, SendWr, Tx},
-    Msn, PacketRepr, Psn, Syndrome,
+    DropReason, Msn, PacketRepr, Psn, Syndrome,
 };
-use std::collections::{HashMap, VecDeque};
+use std::collections::{HashMap, HashSet, VecDeque};
 
 /// One direction: requests of one QP and the answers of its peer.
+/// READs and atomics that wait for their answer at the card, at most: what comes beyond is dropped without effect, and a NAK asks for it again.
+const RING: usize = 16;
+
+/// How an error begins that is none of the card: it dropped a request for want of room, which the models can't know.
+pub const NO_ROOM: &str = "no room for a READ or atomic";
+
 pub struct Flow {
     cfg: QpConfig,
     /// Requester and responder without any delay between them: what is sent, in order.
@@ -24,6 +30,9 @@ pub struct Flow {
     naks: VecDeque<(Psn, Syndrome, Msn)>,
     /// MSNs that the model's READ responses carried.
     reads: HashMap<u32, Vec<Msn>>,
+    /// READs and atomics that came and are not answered whole, by their last PSN; and those that came when as many as a ring holds were waiting.
+    waiting: VecDeque<u32>,
+    no_room: HashSet<u32>,
     /// The requester that is told what the card sent, and sees the responses that the card saw.
     follow: Requester,
 }
@@ -40,6 +49,8 @@ impl Flow {
             states: VecDeque::from([(cfg.sq_psn.sub(1), Msn::new(0))]),
             naks: VecDeque::new(),
             reads: HashMap::new(),
+            waiting: VecDeque::new(),
+            no_room: HashSet::new(),
             follow: Requester::new(QpConfig {
                 // Retries are the card's affair.
                 retry_cnt: u8::MAX,
@@ -139,6 +150,7 @@ impl Flow {
         self.model.on_packet(p, info, len, keys, &mut out);
         self.model.atomic_done(0);
         let e = effect(out);
+        self.queued(p, &e);
         let now = (self.model.epsn().sub(1), self.model.msn());
         if self.states.back() != Some(&now) {
             self.states.push_back(now);
@@ -165,6 +177,25 @@ impl Flow {
         e
     }
 
+    /// Keeps account of the ring of READs and atomics, as far as the wire shows it: it is at most as full as it seems.
+    fn queued(&mut self, p: &PacketRepr, e: &Effect) {
+        let len = p.ext.reth.map_or(8, |r| r.dma_len);
+        let asks = matches!(p.opcode.0, 0x0C | 0x13 | 0x14);
+        if !asks || !matches!(e.drop, None | Some(DropReason::Duplicate)) {
+            return;
+        }
+        if self.waiting.len() >= RING && e.drop.is_none() {
+            self.no_room.insert(p.psn.get());
+        }
+        let packets = self.cfg.mtu.packets(len.into());
+        self.waiting.push_back(p.psn.add(packets - 1).get());
+    }
+
+    /// A request came when the card may have had no room for it.
+    pub fn crowded(&self) -> bool {
+        !self.no_room.is_empty()
+    }
+
     /// The card has taken a response.
     pub fn answered(&mut self, p: &PacketRepr, len: usize) -> Effect {
         let info = p.opcode.info().expect("it was checked");
@@ -184,6 +215,11 @@ impl Flow {
         };
         let is_read = p.opcode.0 != 0x11;
         if is_read {
+            let last = matches!(p.opcode.0, 0x0F | 0x10 | 0x12);
+            let at = self.waiting.iter().position(|w| last && *w == p.psn.get());
+            if let Some(k) = at {
+                self.waiting.drain(..=k);
+            }
             let known = self.reads.get(&p.psn.get());
             // A duplicate is answered with the MSN of the first time or of now.
             return if known.is_some_and(|k| k.contains(&a.msn)) {
@@ -211,6 +247,9 @@ impl Flow {
         }
         let nak = (p.psn, a.syndrome, a.msn);
         let Some(k) = self.naks.iter().position(|n| *n == nak) else {
+            if self.no_room.contains(&p.psn.get()) {
+                return Err(format!("{NO_ROOM}: {nak:?}"));
+            }
             return Err(format!("{nak:?} is no NAK of the model: {:?}", self.naks));
         };
         self.naks.drain(..=k);
