@@ -147,6 +147,20 @@ fn what_is_claimed_is_so_and_what_is_falsified_is_found() {
         }
     }
     println!("{n} falsified claims found");
+    // the report is there, although its copy can't be written
+    let (code, out, err) = metaroce(&[
+        "caps",
+        "conform",
+        "sim-100g",
+        "--facts",
+        found.to_str().unwrap(),
+        "--json",
+        "--junit",
+        "/nonexistent/junit.xml",
+    ]);
+    assert_eq!(code, 1, "{err}");
+    assert!(err.contains("/nonexistent/junit.xml"), "{err}");
+    assert!(out.contains("manifest_sha256"));
     // a card that has no atomics is another one
     let (code, out, _) = metaroce(&[
         "caps",

@@ -111,9 +111,6 @@ pub fn run(m: &Manifest, a: &Args) -> Result<bool> {
         failed: count(Outcome::Fail),
         unverifiable: count(Outcome::Unverifiable),
     };
-    if let Some(file) = a.junit {
-        std::fs::write(file, junit(&r)).with_context(|| file.display().to_string())?;
-    }
     if a.json {
         say!("{}", serde_json::to_string_pretty(&r)?);
     } else {
@@ -135,6 +132,10 @@ pub fn run(m: &Manifest, a: &Args) -> Result<bool> {
             &r.manifest_sha256[..16],
             r.date
         );
+    }
+    // behind the report itself, which a path that can't be written must not cost
+    if let Some(file) = a.junit {
+        std::fs::write(file, junit(&r)).with_context(|| file.display().to_string())?;
     }
     Ok(r.failed == 0)
 }
