@@ -1,6 +1,6 @@
 //! `metaroce caps`: manifests of cards, read, checked and compared.
 
-use crate::output::{note, say};
+use crate::output::{note, say, tame, xml};
 use anyhow::{anyhow, bail, Context, Result};
 use clap::{Subcommand, ValueEnum};
 use metaroce_hdl_spec::config;
@@ -158,13 +158,6 @@ fn sound(what: &str) -> Result<Manifest> {
 fn print(v: &impl Serialize) -> Result<()> {
     say!("{}", serde_json::to_string_pretty(v)?);
     Ok(())
-}
-
-/// Text of others, as a terminal may have it.
-fn tame(s: &str) -> String {
-    s.chars()
-        .map(|c| if c.is_control() { '?' } else { c })
-        .collect()
 }
 
 pub fn run(c: &Caps) -> Result<u8> {
@@ -478,20 +471,13 @@ fn judged(name: &str, m: &Manifest, all: &[Verdict], as_json: bool) -> Result<u8
 
 /// JUnit: what is required and missing has failed, what is required and not stated is an error, what is recommended and missing or not stated is skipped.
 fn report(name: &str, m: &Manifest, all: &[Verdict]) -> String {
-    let x = |s: &str| {
-        tame(s)
-            .replace('&', "&amp;")
-            .replace('<', "&lt;")
-            .replace('>', "&gt;")
-            .replace('"', "&quot;")
-    };
     let (required, recommended, _) = missing(all);
     let unknown = |v: &&Verdict| !v.stated && v.level == Level::Required;
     let errors = all.iter().filter(unknown).count();
     let mut s = format!(
         "<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n<testsuite name=\"{name}: {} {}\" tests=\"{}\" failures=\"{required}\" skipped=\"{}\" errors=\"{errors}\">\n",
-        x(&m.card.vendor),
-        x(&m.card.name),
+        xml(&m.card.vendor),
+        xml(&m.card.name),
         all.len(),
         recommended + all.iter().filter(|v| !v.stated).count() - errors
     );
@@ -499,8 +485,8 @@ fn report(name: &str, m: &Manifest, all: &[Verdict]) -> String {
         let _ = write!(
             s,
             "  <testcase classname=\"{name}\" name=\"{}: {}\"",
-            x(&v.id),
-            x(&v.wanted)
+            xml(&v.id),
+            xml(&v.wanted)
         );
         let _ = match (v.kept, v.level) {
             (true, _) => writeln!(s, "/>"),
@@ -510,14 +496,14 @@ fn report(name: &str, m: &Manifest, all: &[Verdict]) -> String {
             (false, Level::Required) => writeln!(
                 s,
                 "><failure message=\"{} found. {}\"/></testcase>",
-                x(&v.found),
-                x(&v.why)
+                xml(&v.found),
+                xml(&v.why)
             ),
             (false, Level::Recommended) => writeln!(
                 s,
                 "><skipped message=\"{} found. {}\"/></testcase>",
-                x(&v.found),
-                x(&v.why)
+                xml(&v.found),
+                xml(&v.why)
             ),
         };
     }

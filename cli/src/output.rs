@@ -36,6 +36,22 @@ pub fn finish() -> Option<io::Error> {
     FAILED.lock().expect("no panics while locked").take()
 }
 
+/// Text of others, as a terminal may have it.
+pub fn tame(s: &str) -> String {
+    s.chars()
+        .map(|c| if c.is_control() { '?' } else { c })
+        .collect()
+}
+
+/// The same as XML may have it.
+pub fn xml(s: &str) -> String {
+    tame(s)
+        .replace('&', "&amp;")
+        .replace('<', "&lt;")
+        .replace('>', "&gt;")
+        .replace('"', "&quot;")
+}
+
 /// `println!` that does not panic.
 macro_rules! say {
     ($($t:tt)*) => { $crate::output::line(format_args!($($t)*)) };

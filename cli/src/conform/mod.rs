@@ -1,5 +1,6 @@
 //! `metaroce caps conform`: does a device what its manifest claims? Probed through verbs alone, so with any device.
 
+mod bench;
 mod facts;
 mod judge;
 mod probe;
@@ -7,7 +8,7 @@ mod verbs;
 
 pub use judge::{Outcome, Verdict};
 
-use crate::output::{note, say, Usage};
+use crate::output::{note, say, xml, Usage};
 use anyhow::{bail, Context, Result};
 use metaroce_manifest::{cbor, Manifest};
 use serde::{Deserialize, Serialize};
@@ -138,19 +139,6 @@ pub fn run(m: &Manifest, a: &Args) -> Result<bool> {
         std::fs::write(file, junit(&r)).with_context(|| file.display().to_string())?;
     }
     Ok(r.failed == 0)
-}
-
-fn xml(s: &str) -> String {
-    s.chars()
-        .map(|c| match c {
-            '&' => "&amp;".into(),
-            '<' => "&lt;".into(),
-            '>' => "&gt;".into(),
-            '"' => "&quot;".into(),
-            c if c.is_control() => "?".into(),
-            c => c.to_string(),
-        })
-        .collect()
 }
 
 fn junit(r: &Report) -> String {

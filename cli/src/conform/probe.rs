@@ -2,59 +2,25 @@
 //! made, and sends messages between queue pairs of the device itself. Nothing here knows the manifest.
 
 use super::{
+    bench::*,
     facts::{Fact, Facts},
-    verbs::{
-        attr, Cq, Device, Made, Memory, Mr, Pd, Qp, LOCAL_WRITE, MW_BIND, REMOTE_ATOMIC,
-        REMOTE_READ, REMOTE_WRITE,
-    },
+    verbs::{Device, Made, Memory, LOCAL_WRITE, MW_BIND, REMOTE_ATOMIC, REMOTE_READ, REMOTE_WRITE},
 };
 use anyhow::{anyhow, Result};
-use metaroce::abi::{
-    IbvAhAttr, IbvGlobalRoute, IbvMwBindInfo, IbvQpAttr, IbvQpCap, IbvQpInitAttr, IbvSendWr,
-    IbvSge, IbvWc,
-};
+use metaroce::abi::{IbvQpCap, IbvQpInitAttr};
 use metaroce_manifest::registry::id;
-use std::{
-    ffi::c_int,
-    ptr::null_mut,
-    time::{Duration, Instant},
-};
+use std::{ffi::c_int, ptr::null_mut};
 
-const RC: c_int = 2;
-const UC: c_int = 3;
-const UD: c_int = 4;
-const WRITE: c_int = 0;
-const SEND: c_int = 2;
-const READ: c_int = 4;
-const CMP_SWAP: c_int = 5;
-const FETCH_ADD: c_int = 6;
-const LOCAL_INV: c_int = 7;
-const BIND_MW: c_int = 8;
-const SEND_INV: c_int = 9;
-const SIGNALED: u32 = 2;
 const WC_GRH: u32 = 1;
 const TYPE_1: c_int = 1;
 const TYPE_2: c_int = 2;
 /// A message longer than any MTU, with a rest.
 const LEN: usize = 9001;
-const QKEY: u32 = 0x1111;
-/// Ends a run that hangs; nothing is measured by it.
-const PATIENCE: Duration = Duration::from_secs(60);
 
 pub struct Options {
     /// Objects of a kind that are made at most.
     pub objects: u64,
     pub gid_index: u8,
-}
-
-struct Bench<'a> {
-    dev: &'a Device,
-    pd: &'a Pd<'a>,
-    cq: &'a Cq<'a>,
-    mem: &'a Memory,
-    mr: &'a Mr<'a>,
-    gid: [u8; 16],
-    o: &'a Options,
 }
 
 /// All of it; `step` is told what comes next.
@@ -143,32 +109,6 @@ fn plus(f: Fact, n: u64) -> Fact {
     }
 }
 
-fn cap() -> IbvQpCap {
-    IbvQpCap {
-        max_send_wr: 16,
-        max_recv_wr: 16,
-        max_send_sge: 1,
-        max_recv_sge: 1,
-        max_inline_data: 0,
-    }
-}
-
-fn wr(op: c_int, sge: &mut IbvSge) -> IbvSendWr {
-    // SAFETY: integers and null pointers.
-    let mut w: IbvSendWr = unsafe { std::mem::zeroed() };
-    w.opcode = op;
-    w.send_flags = SIGNALED;
-    w.sg_list = sge;
-    w.num_sge = 1;
-    w
-}
-
-fn pattern(seed: u8, len: usize) -> Vec<u8> {
-    (0..len)
-        .map(|k| (k as u8).wrapping_mul(31) ^ (k >> 8) as u8 ^ seed)
-        .collect()
-}
-
 impl Bench<'_> {
     fn said(&self, f: &mut Facts) -> Made<()> {
         let a = self.dev.attr()?;
@@ -211,19 +151,6 @@ impl Bench<'_> {
             f.word(id::line_rates, &(lanes * lane).to_string(), true);
         }
         Ok(())
-    }
-
-    fn qp(&self, kind: c_int, cap: IbvQpCap) -> Made<Qp<'_>> {
-        let mut i = IbvQpInitAttr {
-            qp_context: null_mut(),
-            send_cq: null_mut(),
-            recv_cq: null_mut(),
-            srq: null_mut(),
-            cap,
-            qp_type: kind,
-            sq_sig_all: 0,
-        };
-        self.pd.qp(self.cq, &mut i)
     }
 
     fn counts(&self, f: &mut Facts) {
@@ -337,138 +264,16 @@ impl Bench<'_> {
             none => f.figure(id::inline_data, "max", none),
         }
         let reads = greatest(255, |v| {
-            let (Ok(a), Ok(b)) = (self.qp(RC, cap()), self.qp(RC, cap())) else {
-                return false;
-            };
-            self.join(&a, &b, 1, v as u8).is_ok()
+            self.two(RC)
+                .is_ok_and(|(a, b)| self.join(&a, &b, 1, v as u8).is_ok())
         });
         f.figure(id::reads_in_flight, "max", reads);
-    }
-
-    fn path(&self) -> IbvAhAttr {
-        let half = |k: usize| u64::from_ne_bytes(self.gid[k..k + 8].try_into().expect("8 bytes"));
-        IbvAhAttr {
-            grh: IbvGlobalRoute {
-                dgid: [half(0), half(8)],
-                sgid_index: self.o.gid_index,
-                hop_limit: 64,
-                ..Default::default()
-            },
-            is_global: 1,
-            port_num: 1,
-            ..Default::default()
-        }
-    }
-
-    /// Brings an RC or UC QP up towards `peer`.
-    fn up(&self, q: &Qp, peer: u32, mtu: c_int, reads: Option<u8>) -> Made<()> {
-        const INIT: c_int = 0x39;
-        const RTR: c_int = 0x10_1181;
-        const RTR_RC: c_int = 0x2_8000;
-        const RTS: c_int = 0x1_0001;
-        const RTS_RC: c_int = 0x2E00;
-        let mut a = IbvQpAttr {
-            qp_state: 1,
-            port_num: 1,
-            qp_access_flags: (REMOTE_WRITE | REMOTE_READ | REMOTE_ATOMIC) as u32,
-            ..attr()
-        };
-        if reads.is_none() {
-            a.qp_access_flags = REMOTE_WRITE as u32;
-        }
-        if q.modify(&mut a, INIT).is_err() {
-            // not every card has atomics
-            a.qp_access_flags &= !(REMOTE_ATOMIC as u32);
-            q.modify(&mut a, INIT)?;
-        }
-        let rc = reads.is_some();
-        let mut a = IbvQpAttr {
-            qp_state: 2,
-            path_mtu: mtu,
-            dest_qp_num: peer,
-            rq_psn: 7,
-            max_dest_rd_atomic: reads.unwrap_or(0),
-            min_rnr_timer: 12,
-            ah_attr: self.path(),
-            ..attr()
-        };
-        q.modify(&mut a, RTR | if rc { RTR_RC } else { 0 })?;
-        let mut a = IbvQpAttr {
-            qp_state: 3,
-            sq_psn: 7,
-            timeout: 18,
-            retry_cnt: 7,
-            rnr_retry: 7,
-            max_rd_atomic: reads.unwrap_or(0),
-            ..attr()
-        };
-        q.modify(&mut a, RTS | if rc { RTS_RC } else { 0 })
-    }
-
-    fn join(&self, a: &Qp, b: &Qp, mtu: c_int, reads: u8) -> Made<()> {
-        self.up(a, b.number(), mtu, Some(reads))?;
-        self.up(b, a.number(), mtu, Some(reads))
-    }
-
-    /// Takes what earlier QPs left behind.
-    fn drain(&self) {
-        while self.cq.poll().is_some() {}
-    }
-
-    /// Two connected RC QPs.
-    fn pair(&self) -> Made<(Qp<'_>, Qp<'_>)> {
-        self.drain();
-        let (a, b) = (self.qp(RC, cap())?, self.qp(RC, cap())?);
-        self.join(&a, &b, 3, 1)?;
-        Ok((a, b))
-    }
-
-    fn sge(&self, at: usize, length: usize) -> IbvSge {
-        IbvSge {
-            addr: self.mem.at(at),
-            length: length as u32,
-            lkey: self.mr.keys().0,
-        }
-    }
-
-    fn wait(&self) -> Option<IbvWc> {
-        let until = Instant::now() + PATIENCE;
-        while Instant::now() < until {
-            if let Some(wc) = self.cq.poll() {
-                return Some(wc);
-            }
-            std::thread::sleep(Duration::from_micros(200));
-        }
-        None
-    }
-
-    /// Posts it, and whether it completed well.
-    fn done(&self, q: &Qp, w: &mut IbvSendWr) -> bool {
-        q.send(w).is_ok() && self.wait().is_some_and(|c| c.status == 0)
-    }
-
-    /// A message of `len` bytes from `a` to `b`, byte for byte.
-    fn message(&self, a: &Qp, b: &Qp, len: usize) -> bool {
-        const TO: usize = 32_768;
-        self.drain();
-        let bytes = pattern(len as u8, len);
-        self.mem.put(0, &bytes);
-        self.mem.put(TO, &vec![0xEE; len]);
-        if b.recv(self.sge(TO, len)).is_err() {
-            return false;
-        }
-        let mut s = self.sge(0, len);
-        if a.send(&mut wr(SEND, &mut s)).is_err() {
-            return false;
-        }
-        (0..2).all(|_| self.wait().is_some_and(|c| c.status == 0)) && self.mem.get(TO, len) == bytes
     }
 
     fn transports(&self, f: &mut Facts) {
         let mut rc = false;
         for code in 1..=5 {
-            let pair = (self.qp(RC, cap())).and_then(|a| Ok((a, self.qp(RC, cap())?)));
-            let ok = pair.is_ok_and(|(a, b)| {
+            let ok = self.two(RC).is_ok_and(|(a, b)| {
                 self.join(&a, &b, code, 1).is_ok() && self.message(&a, &b, LEN)
             });
             f.word(id::mtus, &(128u32 << code).to_string(), ok);
@@ -478,8 +283,7 @@ impl Bench<'_> {
             rc |= ok;
         }
         f.word(id::wire_profiles, "rocev2_rc", rc);
-        let uc = (self.qp(UC, cap())).and_then(|a| Ok((a, self.qp(UC, cap())?)));
-        let uc = uc.is_ok_and(|(a, b)| {
+        let uc = self.two(UC).is_ok_and(|(a, b)| {
             self.up(&a, b.number(), 3, None).is_ok()
                 && self.up(&b, a.number(), 3, None).is_ok()
                 && self.message(&a, &b, LEN)
@@ -495,43 +299,16 @@ impl Bench<'_> {
     fn datagram(&self) -> Made<bool> {
         const TO: usize = 32_768;
         self.drain();
-        let (a, b) = (self.qp(UD, cap())?, self.qp(UD, cap())?);
-        for q in [&a, &b] {
-            let mut i = IbvQpAttr {
-                qp_state: 1,
-                port_num: 1,
-                qkey: QKEY,
-                ..attr()
-            };
-            q.modify(&mut i, 0x71)?;
-            q.modify(
-                &mut IbvQpAttr {
-                    qp_state: 2,
-                    ..attr()
-                },
-                1,
-            )?;
-            q.modify(
-                &mut IbvQpAttr {
-                    qp_state: 3,
-                    sq_psn: 5,
-                    ..attr()
-                },
-                0x1_0001,
-            )?;
-        }
+        let (a, b) = self.two(UD)?;
+        self.ready(&a)?;
+        self.ready(&b)?;
         let ah = self.pd.ah(self.path())?;
         let bytes = pattern(9, 200);
         self.mem.put(0, &bytes);
         b.recv(self.sge(TO, 240))?;
         let mut s = self.sge(0, 200);
         let mut w = wr(SEND, &mut s);
-        w.wr = [
-            ah.raw() as u64,
-            u64::from(b.number()) | u64::from(QKEY) << 32,
-            0,
-            0,
-        ];
+        w.wr = to(&ah, &b);
         a.send(&mut w)?;
         let got = [self.wait(), self.wait()];
         let good = got.iter().all(|c| c.is_some_and(|c| c.status == 0));
@@ -576,20 +353,9 @@ impl Bench<'_> {
             let base = base.as_ref().ok()?;
             let w = self.pd.mw(TYPE_2).ok()?;
             let (a, b) = self.pair().ok()?;
-            let key = (w.rkey() & !0xFF) | (w.rkey().wrapping_add(1) & 0xFF);
-            let info = IbvMwBindInfo {
-                mr: base.raw(),
-                addr: self.mem.at(4096),
-                length: 4096,
-                access: REMOTE_WRITE as u32,
-            };
-            let mut none = self.sge(0, 1);
-            let mut bind = wr(BIND_MW, &mut none);
-            bind.num_sge = 0;
-            bind.set_bind(w.p, key, &info);
-            if !self.done(&b, &mut bind) {
+            let Some(key) = self.bound(&w, base, &b) else {
                 return Some((false, false));
-            }
+            };
             let through = |at: usize| {
                 let bytes = pattern(at as u8, 100);
                 self.mem.put(0, &bytes);
@@ -619,21 +385,12 @@ impl Bench<'_> {
             let base = base.as_ref().ok()?;
             let w = self.pd.mw(TYPE_2).ok()?;
             let (_a, b) = self.pair().ok()?;
-            let key = (w.rkey() & !0xFF) | (w.rkey().wrapping_add(1) & 0xFF);
-            let info = IbvMwBindInfo {
-                mr: base.raw(),
-                addr: self.mem.at(4096),
-                length: 4096,
-                access: REMOTE_WRITE as u32,
-            };
+            let key = self.bound(&w, base, &b)?;
             let mut none = self.sge(0, 1);
-            let mut bind = wr(BIND_MW, &mut none);
-            bind.num_sge = 0;
-            bind.set_bind(w.p, key, &info);
             let mut end = wr(LOCAL_INV, &mut none);
             end.num_sge = 0;
             end.imm = key;
-            Some(self.done(&b, &mut bind) && self.done(&b, &mut end))
+            Some(self.done(&b, &mut end))
         };
         f.works(id::remote_invalidation, ended && local().unwrap_or(false));
     }
@@ -688,36 +445,10 @@ impl Bench<'_> {
         let mut w = wr(SEND, &mut s);
         let ah;
         let skip = if kind == UD {
-            for q in [&a, &b] {
-                let mut i = IbvQpAttr {
-                    qp_state: 1,
-                    port_num: 1,
-                    qkey: QKEY,
-                    ..attr()
-                };
-                q.modify(&mut i, 0x71)?;
-                q.modify(
-                    &mut IbvQpAttr {
-                        qp_state: 2,
-                        ..attr()
-                    },
-                    1,
-                )?;
-                q.modify(
-                    &mut IbvQpAttr {
-                        qp_state: 3,
-                        ..attr()
-                    },
-                    0x1_0001,
-                )?;
-            }
+            self.ready(&a)?;
+            self.ready(&b)?;
             ah = self.pd.ah(self.path())?;
-            w.wr = [
-                ah.raw() as u64,
-                u64::from(b.number()) | u64::from(QKEY) << 32,
-                0,
-                0,
-            ];
+            w.wr = to(&ah, &b);
             40
         } else {
             self.join(&a, &b, 3, 1)?;
