@@ -55,6 +55,7 @@ pub enum Caps {
     Validate {
         #[arg(help = WHAT, value_name = "MANIFEST")]
         manifest: String,
+        /// The same as JSON, for programs
         #[arg(long)]
         json: bool,
     },
@@ -64,6 +65,7 @@ pub enum Caps {
         old: String,
         #[arg(help = WHAT, value_name = "NEW")]
         new: String,
+        /// The same as JSON, for programs
         #[arg(long)]
         json: bool,
     },
@@ -73,6 +75,7 @@ pub enum Caps {
         profile: Profile,
         #[arg(help = WHAT, value_name = "MANIFEST")]
         manifest: String,
+        /// The same as JSON, for programs
         #[arg(long)]
         json: bool,
         /// Also writes a JUnit report: a case for each requirement
@@ -86,15 +89,16 @@ pub enum Caps {
         /// Verbs device, as ibv_devices has it
         #[arg(value_name = "DEVICE", required_unless_present = "facts")]
         device: Option<String>,
-        /// Takes what an earlier run with --json found instead of a device
+        /// Takes what an earlier run with --json found instead of a device (- for standard input)
         #[arg(long, value_name = "REPORT", conflicts_with = "device")]
         facts: Option<PathBuf>,
         /// At most so many objects of a kind are made to count them
-        #[arg(long, value_name = "N", default_value_t = 16_384)]
+        #[arg(long, value_name = "N", default_value_t = 16_384, value_parser = clap::value_parser!(u64).range(1..), conflicts_with = "facts")]
         objects: u64,
         /// GID of port 1 that connections of the device with itself have
-        #[arg(long, value_name = "N", default_value_t = 0)]
+        #[arg(long, value_name = "N", default_value_t = 0, conflicts_with = "facts")]
         gid_index: u8,
+        /// The same as JSON, for programs
         #[arg(long)]
         json: bool,
         /// Also writes a JUnit report: a case for each claim
@@ -105,6 +109,7 @@ pub enum Caps {
     Matrix {
         #[arg(help = WHAT, value_name = "MANIFEST", required = true)]
         manifests: Vec<String>,
+        /// The same as JSON, for programs
         #[arg(long)]
         json: bool,
     },
@@ -203,11 +208,13 @@ pub fn run(c: &Caps) -> Result<u8> {
             let name = profile.to_possible_value().expect("none is skipped");
             let p = profile::find(name.get_name()).expect("a test compares");
             let v = profile::verdicts(p, &m);
+            // the verdict first: a path that can't be written must not cost it
+            let code = judged(p.name, &m, &v, *json)?;
             if let Some(file) = junit {
                 std::fs::write(file, report(p.name, &m, &v))
                     .with_context(|| file.display().to_string())?;
             }
-            judged(p.name, &m, &v, *json)
+            Ok(code)
         }
         Caps::Conform {
             manifest,

@@ -230,6 +230,11 @@ fn profile() {
         .code(4)
         .json();
     assert_eq!(v["kept"], false);
+    // the verdict comes also when the report can't be written
+    caps(&["profile", "rocev2-rc", "sim-100g", "--junit", "/nowhere/x"])
+        .code(1)
+        .has("/nowhere/x")
+        .has("rocev2-rc kept");
     caps(&["profile", "gold", "sim-100g"])
         .code(2)
         .has("amc-full");
