@@ -340,8 +340,19 @@ fn a_device_never_seen() {
 fn arguments() {
     let (code, _, err) = metaroce(&["caps", "conform", "sim-100g", "x", "--objects", "0"]);
     assert!(code == 2 && err.contains("--objects"), "{err}");
-    let (code, _, err) = metaroce(&["caps", "conform", "sim-100g", "--facts", "f", "--objects", "8"]);
+    let (code, _, err) = metaroce(&[
+        "caps",
+        "conform",
+        "sim-100g",
+        "--facts",
+        "f",
+        "--objects",
+        "8",
+    ]);
     assert!(code == 2 && err.contains("--facts"), "{err}");
     let (code, _, err) = metaroce(&["caps", "conform", "sim-100g", "--facts", "-"]);
-    assert!(code == 1 && err.contains("no report of `caps conform --json`"), "{err}");
+    assert!(
+        code == 1 && err.contains("no report of `caps conform --json`"),
+        "{err}"
+    );
 }

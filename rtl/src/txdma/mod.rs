@@ -189,6 +189,7 @@ pub struct TxDma<
     ent: Signal<Local, TagEnt>,
     tag_free: Signal<Local, bool>,
     give: Signal<Local, bool>,
+    give_inl: Signal<Local, bool>,
     zero_tag: Signal<Local, Bits<LOG_TAGS>>,
     all_tag: Signal<Local, Bits<LOG_TAGS>>,
     full: Signal<Local, Bits<8>>,
@@ -395,11 +396,12 @@ impl<
         self.tag_free.next = !self.all_used.q.val();
         self.rd_valid.next = (self.busy.q.val() & self.tag_free.val())
             & (!self.ch.q.val().err & !self.ch_inl.q.val());
-        self.can.next = self.ch.q.val().err | self.rd_ready.val();
-        if self.ch_inl.q.val() {
-            self.can.next = !self.ij_v.q.val();
-        }
-        self.give.next = (self.busy.q.val() & self.tag_free.val()) & self.can.val();
+        self.can.next = (self.ch.q.val().err | self.rd_ready.val()) & !self.ch_inl.q.val();
+        // apart, so that the host port's ready has no part in it
+        self.give_inl.next =
+            (self.busy.q.val() & self.tag_free.val()) & (self.ch_inl.q.val() & !self.ij_v.q.val());
+        self.give.next =
+            ((self.busy.q.val() & self.tag_free.val()) & self.can.val()) | self.give_inl.val();
         self.rdd.next.pasid = self.ch.q.val().pasid;
         self.rdd.next.addr = self.ch.q.val().addr;
         self.rdd.next.len = self.ch.q.val().len;
@@ -439,8 +441,8 @@ impl<
             self.ij_v.d.next = !self.ij_last.val();
         }
         self.ch_len.next = self.ch.q.val().len;
-        self.inls.m_ready.next = self.give.val() & self.ch_inl.q.val();
-        if self.give.val() & self.ch_inl.q.val() {
+        self.inls.m_ready.next = self.give_inl.val();
+        if self.give_inl.val() {
             self.ij_v.d.next = true;
             self.ij_tag.d.next = self.tail.q.val();
             self.ij_data.d.next = self.inls.m_data.val();
