@@ -514,7 +514,8 @@ mod tests {
         assert_eq!(greatest(64, |_| true), Fact::Took(64));
         assert_eq!(greatest(64, |_| false), Fact::Most(0));
         let mut left = 5;
-        let made = count(10, || {
+        let upto = |most| Counter { most, far: &|_| {} };
+        let made = upto(10).count("things", || {
             left -= 1;
             if left < 0 {
                 Err(1)
@@ -523,6 +524,6 @@ mod tests {
             }
         });
         assert_eq!(made, Fact::Most(5));
-        assert_eq!(count(3, || Ok(())), Fact::Took(3));
+        assert_eq!(upto(3).count("things", || Ok(())), Fact::Took(3));
     }
 }
