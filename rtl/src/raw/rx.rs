@@ -44,6 +44,8 @@ packed_struct! {
 #[derive(LogicState, Copy, Clone, Debug, PartialEq)]
 pub enum St {
     Idle,
+    /// The ring is being read.
+    Find,
     /// A doorbell: its ring is there.
     Door,
     /// A frame: its ring is there.
@@ -72,7 +74,7 @@ pub enum Mv {
 ///   out first is the first of the wire.
 /// * `wr`: the frame from byte 64 of the slot on, in pieces of at most `mps_log` that end where that size does, so that none crosses 4 KiB; then the head
 ///   (`raw_head`), 64 bytes. `msi` follows the head when the process wanted an interrupt, when `wr_ready` has taken it.
-/// * Initiation interval: 5 cycles a frame or its words and 4, whichever is more. Latency: 9 cycles from packet to first word.
+/// * Initiation interval: 6 cycles a frame or its words and 4, whichever is more. Latency: 9 cycles from packet to first word.
 #[derive(LogicBlock)]
 pub struct RawRx<const LP: usize> {
     pub clock: Signal<In, Clock>,
@@ -118,6 +120,7 @@ pub struct RawRx<const LP: usize> {
     st: DFF<St>,
     m: DFF<RawMsg>,
     pk: DFF<RxPkt>,
+    is_door: DFF<bool>,
     prev: DFF<Bits<7>>,
     used: DFF<Bits<16>>,
     cap: DFF<Bits<16>>,
@@ -143,7 +146,6 @@ pub struct RawRx<const LP: usize> {
     take: Signal<Local, bool>,
     qpn: Signal<Local, Bits<24>>,
     pasid: Signal<Local, Bits<6>>,
-    slot: Signal<Local, Bits<7>>,
     ring: Signal<Local, RawQueue>,
     nring: Signal<Local, RawQueue>,
     nlog: Signal<Local, Bits<5>>,
@@ -247,6 +249,7 @@ impl<const LP: usize> Default for RawRx<LP> {
             st: Default::default(),
             m: Default::default(),
             pk: Default::default(),
+            is_door: Default::default(),
             prev: Default::default(),
             used: Default::default(),
             cap: Default::default(),
@@ -271,7 +274,6 @@ impl<const LP: usize> Default for RawRx<LP> {
             take: Default::default(),
             qpn: Default::default(),
             pasid: Default::default(),
-            slot: Default::default(),
             ring: Default::default(),
             nring: Default::default(),
             nlog: Default::default(),
@@ -336,7 +338,8 @@ impl<const LP: usize> Logic for RawRx<LP> {
     #[hdl_gen]
     fn update(&mut self) {
         dff_setup!(
-            self, clock, on, arm, st, m, pk, prev, used, cap, idx, base, off, hlen, rlen, len
+            self, clock, on, arm, st, m, pk, is_door, prev, used, cap, idx, base, off, hlen, rlen,
+            len
         );
         dff_setup!(self, clock, phase, e_qp, e_full, e_ecn, mv, word, waddr, left, rest, clen, sop);
         dff_setup!(self, clock, more, v1, w1, head1, hd1);
@@ -368,23 +371,15 @@ impl<const LP: usize> Logic for RawRx<LP> {
         self.req_ready.next = self.take.val() & !self.pick_rsp.val();
         self.rsp_ready.next = self.take.val() & self.pick_rsp.val();
         self.qpn.next = self.p.val().qpn;
-        self.slot.next = self.p.val().slot;
-        if self.st.q.val() == St::Idle {
-            self.qpn.next = self.np.val().qpn;
-            self.slot.next = self.np.val().slot;
-        }
         self.pasid.next = self.qpn.val().get_bits::<6>(18);
-        if (self.st.q.val() == St::Idle) & self.msg_valid.val() {
-            self.pasid.next = bit_cast::<6, 12>(self.mr.val().pasid);
-        }
-        if self.st.q.val() == St::Door {
+        if self.is_door.q.val() {
             self.pasid.next = bit_cast::<6, 12>(self.mq.val().pasid);
         }
         self.rings.raddr.next = self.pasid.val().get_bits::<LP>(0);
         self.rings.waddr.next = self.pasid.val().get_bits::<LP>(0);
         self.places.raddr.next = self.pasid.val().get_bits::<LP>(0);
         self.places.waddr.next = self.pasid.val().get_bits::<LP>(0);
-        self.starts.raddr.next = self.slot.val();
+        self.starts.raddr.next = self.p.val().slot;
         self.ring.next = self.rings.rdata.val();
         self.place.next = self.places.rdata.val();
         self.mdata.next = self.mq.val().data;
@@ -430,13 +425,20 @@ impl<const LP: usize> Logic for RawRx<LP> {
         self.e_ecn.d.next = false;
         match self.st.q.val() {
             St::Idle => {
-                if self.msg_valid.val() {
-                    self.m.d.next = self.mr.val();
-                    self.st.d.next = St::Door;
-                } else if self.some.val() {
+                self.is_door.d.next = self.msg_valid.val();
+                self.m.d.next = self.mr.val();
+                if self.take.val() {
                     self.pk.d.next = self.np.val();
                     self.prev.d.next = self.np.val().slot;
-                    self.st.d.next = St::Look;
+                }
+                if self.msg_valid.val() | self.some.val() {
+                    self.st.d.next = St::Find;
+                }
+            }
+            St::Find => {
+                self.st.d.next = St::Look;
+                if self.is_door.q.val() {
+                    self.st.d.next = St::Door;
                 }
             }
             St::Door => {

@@ -73,7 +73,7 @@ pub enum St {
 /// * `wr`: when all frames up to an index have been read, in order, 64 bytes with the next index behind the last slot of the ring.
 /// * `f`, `buf`, `free`: to [`crate::egress::stream::Stream`]. The first 128 bytes of a frame are its header there; they are kept apart as they come in.
 /// * Reads are as long as `mrrs_log` allows; they are aligned to their length, so none crosses 4 KiB. Completions come in any order between tags.
-/// * Initiation interval: 5 cycles a frame, one cycle a read. Latency: 5 cycles from doorbell to read, 8 from the last completion word to `f`. Up to 64 frames wait.
+/// * Initiation interval: 6 cycles a frame, one cycle a read. Latency: 6 cycles from doorbell to read, 8 from the last completion word to `f`. Up to 64 frames wait.
 #[derive(LogicBlock)]
 pub struct RawTx<const LP: usize, const LT: usize, const LG: usize, const T: usize> {
     pub clock: Signal<In, Clock>,
@@ -133,6 +133,7 @@ pub struct RawTx<const LP: usize, const LT: usize, const LG: usize, const T: usi
     slot: DFF<Bits<6>>,
     live: DFF<Bits<7>>,
     head: DFF<Bits<LT>>,
+    enough: DFF<bool>,
     space: DFF<Bits<16>>,
     mr: Signal<Local, RawMsg>,
     mq: Signal<Local, RawMsg>,
@@ -312,6 +313,7 @@ impl<const LP: usize, const LT: usize, const LG: usize, const T: usize> Default
             slot: Default::default(),
             live: Default::default(),
             head: Default::default(),
+            enough: Default::default(),
             space: Default::default(),
             mr: Default::default(),
             mq: Default::default(),
@@ -438,7 +440,7 @@ impl<const LP: usize, const LT: usize, const LG: usize, const T: usize> Logic
         dff_setup!(
             self, clock, fbad, v1, d1, m1, fv, ft, fc, v2, d2, a2, s2, lo2, hi2, last2, err2, t2
         );
-        dff_setup!(self, clock, on, refused, look, ov, om, oh);
+        dff_setup!(self, clock, on, enough, refused, look, ov, om, oh);
         clock!(self, clock, rings, frames, ready, dones, outs, mem, ents, counts, hdr_lo, hdr_hi);
         self.frames.rst.next = self.rst.val();
         self.ready.rst.next = self.rst.val();
@@ -484,9 +486,11 @@ impl<const LP: usize, const LT: usize, const LG: usize, const T: usize> Logic
         self.blen2.next = self.blen.val().get_bits::<2>(0);
         self.up.next = self.len.q.val() + bits::<13>(63);
         self.want.next = bit_cast::<16, 12>(self.words.q.val());
+        // room only grows until it is taken
+        self.enough.d.next =
+            (self.st.q.val() == St::Alloc) & (self.want.val() <= self.space.q.val());
         self.fits.next = self.frames.s_ready.val()
-            & (self.bad.q.val()
-                | ((self.want.val() <= self.space.q.val()) & !self.live.q.val().get_bit(6)));
+            & (self.bad.q.val() | (self.enough.q.val() & !self.live.q.val().get_bit(6)));
         self.alloc.next = (self.st.q.val() == St::Alloc) & self.fits.val();
         self.refused.d.next = false;
         self.page64.next = bit_cast::<64, 36>(self.base.q.val()) << 12;
@@ -538,6 +542,7 @@ impl<const LP: usize, const LT: usize, const LG: usize, const T: usize> Logic
                 self.dst.d.next = self.head.q.val();
                 self.first.d.next = true;
                 if self.fits.val() {
+                    self.enough.d.next = false;
                     self.head.d.next = self.head.q.val() + bit_cast::<LT, 12>(self.words.q.val());
                     self.st.d.next = St::Read;
                     if self.bad.q.val() {
@@ -797,6 +802,7 @@ impl<const LP: usize, const LT: usize, const LG: usize, const T: usize> Logic
         if self.rst.val() {
             self.st.d.next = St::Idle;
             self.on.d.next = 0.into();
+            self.enough.d.next = false;
             self.slot.d.next = 0.into();
             self.live.d.next = 0.into();
             self.head.d.next = 0.into();
