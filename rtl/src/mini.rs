@@ -146,7 +146,7 @@ impl<
             stream: Default::default(),
             link: Default::default(),
             ingress: Default::default(),
-            regs: Regs::new(c.features()),
+            regs: Regs::new(c.features(), &rom_image(c)),
             none: Default::default(),
             rx_beat: Default::default(),
             rx_used: Default::default(),

@@ -523,8 +523,9 @@ fn serve_clients(k: usize, node: &mut Node, shared: &Shared) {
         }
     }
     for (pasid, tag, addr) in reads {
-        // The administrator's page is read-only for clients; other pages have no readable registers.
-        let v = if addr < regs::PAGE {
+        // The administrator's page is read-only for clients, and there is the ROM; other pages have no readable registers.
+        use regs::{BAR_BITS, PAGE, ROM_BASE};
+        let v = if addr < PAGE || (ROM_BASE..1 << BAR_BITS).contains(&addr) {
             node.mmio_read(addr & !3)
         } else {
             u32::MAX

@@ -13,6 +13,7 @@ mod ctx;
 pub mod layout;
 pub mod ops;
 mod register;
+mod rom;
 mod sync;
 pub mod tree;
 mod verbs;
