@@ -388,6 +388,15 @@ mod tests {
             ppm("101%").is_err() && ppm("-1%").is_err() && ppm("x").is_err() && ppm("NaN").is_err()
         );
     }
+    #[test]
+    fn kinds_of_cards() {
+        let minis = |line: &str| SimArgs::parse(line.split_whitespace()).map(|a| a.minis().0);
+        assert_eq!(minis("--card sim-100g").unwrap(), 0);
+        assert_eq!(minis("--card mini").unwrap(), 0xFF);
+        assert_eq!(minis("--card sim-100g,mini").unwrap(), 0xFE);
+        assert_eq!(minis("--card mini,sim-100g").unwrap(), 1);
+        assert!(minis("--card ecp5-1g").is_err());
+    }
     /// `./metaroce` refuses other commands before it builds anything.
     #[test]
     fn the_script_knows_the_commands() {

@@ -20,6 +20,7 @@ pub mod msn;
 pub mod node;
 pub mod pair;
 pub mod raw;
+pub mod raw_bench;
 pub mod recovery;
 pub mod rng;
 pub mod scale;

@@ -834,3 +834,6 @@ fn finish(k: usize, mut node: Node, shared: &Shared) -> CardReport {
     }
     r
 }
+
+#[cfg(test)]
+mod tests;

@@ -501,3 +501,14 @@ fn registers() {
         assert_eq!(sim.nodes[0].mmio_read(a), v, "{a:#x}");
     }
 }
+
+/// The page of figures is what the card does; a rate that falls shows here.
+#[test]
+fn the_page() {
+    let is = metaroce_tb::raw_bench::page();
+    let page = include_str!("../../docs/results/mini.md");
+    assert!(
+        page == is,
+        "docs/results/mini.md is stale: cargo xtask bench -- --raw\n{is}"
+    );
+}
