@@ -23,7 +23,7 @@ const NO: u8 = 4;
 
 /// What stands for a manifest.
 const WHAT: &str =
-    "File (JSON or CBOR image, - for standard input), or sim-100g, ecp5-1g, or device:NAME for what a verbs device says";
+    "File (JSON or CBOR image, - for standard input), or sim-100g, ecp5-1g, mini, or device:NAME for what a verbs device says";
 
 #[derive(Clone, Copy, ValueEnum)]
 pub enum Profile {

@@ -67,7 +67,7 @@ fn show() {
         .has("max up to 2,048 [design]")
         .has("[rtl_simulation]");
     // every form is that of the committed files
-    for name in ["sim-100g", "ecp5-1g"] {
+    for name in ["sim-100g", "ecp5-1g", "mini"] {
         let committed = |ending| fs::read(format!("../docs/hdl/{name}.{ending}")).unwrap();
         let file = format!("docs/hdl/{name}.json");
         assert_eq!(
@@ -91,7 +91,7 @@ fn show() {
         .has("**A200-17**");
     caps(&["show", "nothing-here"])
         .code(1)
-        .has("no configuration either (those are sim-100g, ecp5-1g)");
+        .has("no configuration either (those are sim-100g, ecp5-1g, mini)");
     caps(&["show"]).code(2);
 }
 

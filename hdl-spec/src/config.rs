@@ -34,6 +34,8 @@ pub struct Config {
     pub log_pasid: u32,
     /// CMP_SWAP and FETCH_ADD, as requester and as responder.
     pub atomics: bool,
+    /// Queue pairs, commands and rings in hardware; without, the card has raw packet queues only, and no table but those of its PASIDs.
+    pub transport: bool,
 }
 
 pub const SIM_100G: Config = Config {
@@ -55,6 +57,7 @@ pub const SIM_100G: Config = Config {
     max_sge: 16,
     log_pasid: 6,
     atomics: true,
+    transport: true,
 };
 
 pub const ECP5_1G: Config = Config {
@@ -77,19 +80,43 @@ pub const ECP5_1G: Config = Config {
     log_pasid: 4,
     // 6,000 LUT4s of a part that holds 83,640
     atomics: false,
+    transport: true,
 };
 
-pub const ALL: &[&Config] = &[&SIM_100G, &ECP5_1G];
+/// A card that moves frames between host memory and wire, and makes and checks the ICRC; the transport runs in software above it.
+pub const MINI: Config = Config {
+    name: "mini",
+    log_qp: 0,
+    log_mr: 0,
+    log_cq: 0,
+    log_pd: 0,
+    log_sq_slots: 0,
+    log_rq_slots: 0,
+    log_rx_words: 12,
+    log_tx_words: 10,
+    log_mtt_lines: 0,
+    log_tags: 5,
+    max_rd: 0,
+    max_sge: 0,
+    atomics: false,
+    transport: false,
+    ..SIM_100G
+};
+
+pub const ALL: &[&Config] = &[&SIM_100G, &ECP5_1G, &MINI];
 
 impl Config {
     /// What register FEATURES says.
     pub const fn features(&self) -> u32 {
+        if !self.transport {
+            return admin::FEATURE_RAW;
+        }
         let none = if self.atomics {
             0
         } else {
             admin::FEATURE_ATOMICS
         };
-        admin::FEATURES_ALL & !none
+        admin::FEATURES_ALL & !none & !admin::FEATURE_RAW
     }
 
     /// Refuses combinations that can't work, with the reason.
@@ -97,12 +124,46 @@ impl Config {
         if self.bus_bits != 512 && self.bus_bits != 64 {
             return Err("bus_bits must be 512 or 64: the header stage is built for these widths");
         }
+        if !self.transport {
+            return self.check_raw();
+        }
         if self.log_qp < 2 || self.log_qp > 12 {
             return Err("log_qp must be 2..=12: the QP index is 12 bits");
         }
         if self.log_mr > 16 || self.log_cq > 12 {
             return Err("log_mr must be <= 16 and log_cq <= 12: table indices are 16 and 12 bits");
         }
+        if self.max_rd == 0 || self.max_rd > 16 {
+            return Err("max_rd must be 1..=16: the READ responder holds 16 jobs a QP");
+        }
+        if self.max_sge == 0 || self.max_sge > 16 {
+            return Err("max_sge must be 1..=16: a receive entry is at most four 64-byte units");
+        }
+        if self.log_rq_slots < 2 {
+            return Err("log_rq_slots must be >= 2: a receive entry takes up to 4 units");
+        }
+        if self.log_sq_slots < 3 {
+            return Err("log_sq_slots must be >= 3: a WQE takes up to 5 units");
+        }
+        self.check_sizes()
+    }
+
+    /// Without transport.
+    fn check_raw(&self) -> Result<(), &'static str> {
+        if self.bus_bits != 512 {
+            return Err("bus_bits must be 512 without transport: a slot of a raw ring is a whole number of bus words");
+        }
+        if self.atomics || self.log_qp + self.log_mr + self.log_cq + self.log_pd != 0 {
+            return Err("without transport there are no atomics and no tables");
+        }
+        if self.log_pasid > 6 {
+            return Err("log_pasid must be <= 6 without transport: the PASID is in the QPN, above 18 bits that its process chooses");
+        }
+        self.check_sizes()
+    }
+
+    /// Buffers, tags and rates.
+    fn check_sizes(&self) -> Result<(), &'static str> {
         let frame_words = 4096 / (self.bus_bits / 8) + 4;
         if (1u32 << self.log_rx_words) < 4 * frame_words
             || (1u32 << self.log_tx_words) < 4 * frame_words
@@ -119,18 +180,6 @@ impl Config {
         }
         if self.log_pasid > 12 {
             return Err("log_pasid must be <= 12: a PASID is 12 bits on the card");
-        }
-        if self.max_rd == 0 || self.max_rd > 16 {
-            return Err("max_rd must be 1..=16: the READ responder holds 16 jobs a QP");
-        }
-        if self.max_sge == 0 || self.max_sge > 16 {
-            return Err("max_sge must be 1..=16: a receive entry is at most four 64-byte units");
-        }
-        if self.log_rq_slots < 2 {
-            return Err("log_rq_slots must be >= 2: a receive entry takes up to 4 units");
-        }
-        if self.log_sq_slots < 3 {
-            return Err("log_sq_slots must be >= 3: a WQE takes up to 5 units");
         }
         if self.bus_bits as u64 * self.clock_khz as u64 * 100 < self.line_mbps as u64 * 112 * 1000 {
             return Err(

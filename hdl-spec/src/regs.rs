@@ -45,7 +45,14 @@ pub mod admin {
     pub const FEATURE_WINDOWS: u32 = 2;
     pub const FEATURE_SRQ: u32 = 4;
     pub const FEATURE_DIRECT: u32 = 8;
-    pub const FEATURES_ALL: u32 = FEATURE_ATOMICS | FEATURE_WINDOWS | FEATURE_SRQ | FEATURE_DIRECT;
+    pub const FEATURE_TRANSPORT: u32 = 16;
+    pub const FEATURE_RAW: u32 = 32;
+    pub const FEATURES_ALL: u32 = FEATURE_ATOMICS
+        | FEATURE_WINDOWS
+        | FEATURE_SRQ
+        | FEATURE_DIRECT
+        | FEATURE_TRANSPORT
+        | FEATURE_RAW;
     registers! {
         ID 0x000 Ro "Identification, `0x4543524D` (\"MRCE\" in ASCII, little-endian)";
         ABI 0x004 Ro "Host interface version: major << 16 | minor";
@@ -57,7 +64,7 @@ pub mod admin {
         MAX_RD 0x01C Ro "READs and atomics in flight per QP, either role";
         MAX_PASID 0x020 Ro "Highest PASID";
         CLOCK_10KHZ 0x024 Ro "Core clock in units of 10 kHz (32227 = 322.27 MHz)";
-        FEATURES 0x028 Ro "What this card can do beyond SEND, WRITE and READ. Bit 0: atomics. Bit 1: memory windows, invalidation. Bit 2: shared receive queues. Bit 3: inline data, direct WQEs";
+        FEATURES 0x028 Ro "What this card can do beyond SEND, WRITE and READ. Bit 0: atomics. Bit 1: memory windows, invalidation. Bit 2: shared receive queues. Bit 3: inline data, direct WQEs. Bit 4: queue pairs, commands and rings in hardware. Bit 5: raw packet queues";
         LOG_PD 0x02C Ro "log2 of the PD table";
         PCIE_LIMITS 0x040 Rw "Bits 2:0 log2(MPS/128) (0..=2), bits 6:4 log2(MRRS/128) (0..=5)";
         LINK 0x044 Rw "Bit 0: link up. Down: frames neither leave nor enter. A change is PORT_ACTIVE or PORT_ERR in every event queue";
@@ -78,6 +85,10 @@ pub mod doorbell {
         CQ 0x10 Wo "Completion queue: `db_cq`";
         EQ 0x18 Wo "Event queue: `db_eq`";
         CMD 0x20 Wo "Bus address of a command block";
+        RAW_TX_RING 0x40 Wo "Raw packets to send: the ring, `raw_ring`";
+        RAW_RX_RING 0x48 Wo "Raw packets received: the ring, `raw_ring`";
+        RAW_TX 0x50 Wo "One frame to send: `raw_tx`";
+        RAW_RX 0x58 Wo "Received frames are consumed: `raw_rx`";
         DIRECT_WQE 0x100 Wo "64-byte write of unit 0 of a WQE that is also in the ring";
     }
 }
@@ -101,6 +112,57 @@ layout! {
     /// EQ doorbell.
     db_eq: 64 {
         ci: 32, 24, "Consumer index, modulo 2^24";
+    }
+}
+
+/// Bytes of a slot of a raw ring: slot `i` is at base + (i modulo slots) * RAW_SLOT.
+pub const RAW_SLOT: u32 = 8192;
+/// Offset of the frame in a slot of received frames; the head is before it.
+pub const RAW_RX_FRAME: u32 = 64;
+/// A frame to send, without ICRC and FCS.
+pub const RAW_TX_MIN: u32 = 54;
+pub const RAW_TX_MAX: u32 = 4096 + 110;
+/// log2 of the slots of a ring.
+pub const RAW_LOG_MIN: u32 = 2;
+pub const RAW_LOG_MAX: u32 = 10;
+/// The PASID of a received frame is in the destination QPN, above so many bits.
+pub const RAW_QPN_BITS: u32 = 18;
+
+layout! {
+    /// Doorbells RAW_TX_RING and RAW_RX_RING. Enabling sets the indices of the ring to 0.
+    raw_ring: 64 {
+        log: 0, 5, "log2 of slots, 2..=10";
+        enable: 5, 1, "0: the ring is off";
+        base: 12, 36, "Bus address, in units of 4 KiB";
+    }
+}
+layout! {
+    /// Doorbell RAW_TX: one write, one frame. When the frames up to an index have been read, in order, a block of 64 bytes with the next index in bits 15:0
+    /// (`raw_done`) is written behind the last slot.
+    raw_tx: 64 {
+        index: 0, 16, "Slot, modulo 2^16";
+        len: 16, 16, "Bytes of the frame without ICRC, 54..=4206; others are dropped, and are done";
+    }
+}
+layout! {
+    /// Behind the last slot of a ring to send, 64 bytes.
+    raw_done: 512 {
+        done: 0, 16, "Frames before this index have been read, modulo 2^16";
+    }
+}
+layout! {
+    /// Doorbell RAW_RX.
+    raw_rx: 64 {
+        ci: 0, 16, "Slots before this index may be written again, modulo 2^16";
+        arm: 16, 1, "Interrupt at the next frame; at once if there is one at this index";
+    }
+}
+layout! {
+    /// Head of a received frame, in front of its slot and written last; the frame is from byte 64 on.
+    raw_head: 512 {
+        len: 0, 16, "Bytes of the frame from the Ethernet header on, without ICRC and FCS";
+        ce: 16, 1, "CE was set";
+        phase: 63, 1, "1 in the first lap of the ring, 0 in the second, and so on";
     }
 }
 
@@ -145,7 +207,7 @@ counters! {
     timeouts "Local ACK timeouts";
     qp_errors "QPs moved to ERR by the card";
     cq_overflows "CQs that overflowed";
-    db_refused "Doorbells refused (PASID, QPN or CQN does not match)";
+    db_refused "Doorbells refused (PASID, QPN or CQN does not match); raw frames that were not sent (length, ring off, slot that can't be read)";
     host_reads "Host read requests";
     host_read_bytes "Bytes of those";
     host_writes "Host write requests";

@@ -15,6 +15,11 @@ const SECTIONS: &[(&str, &str, &[&str])] = &[
         &["db_queue", "db_cq", "db_eq"],
     ),
     (
+        "Raw packet queues",
+        "Of cards without transport (FEATURES bit 5), one pair a PASID. Slots of a ring are RAW_BYTES bytes; a received frame begins at byte RAW_FRAME of its slot.\n",
+        &["raw_ring", "raw_tx", "raw_done", "raw_rx", "raw_head"],
+    ),
+    (
         "Work queue entries",
         "",
         &["sq", "bind", "sge_unit", "ud_av", "rq"],
@@ -92,7 +97,10 @@ pub fn registers() -> String {
     }
     for (name, text, layouts) in SECTIONS {
         title(&mut s, 2, name);
-        s.push_str(text);
+        let text = text
+            .replace("RAW_BYTES", &regs::RAW_SLOT.to_string())
+            .replace("RAW_FRAME", &regs::RAW_RX_FRAME.to_string());
+        s.push_str(&text);
         match *name {
             "Work queue entries" => writeln!(
                 s,
@@ -324,6 +332,14 @@ fn configs(s: &mut String) {
         ("READs and atomics in flight per QP", |c| {
             c.max_rd.to_string()
         }),
+        ("Queue pairs, commands, rings in hardware", |c| {
+            if c.transport {
+                "yes"
+            } else {
+                "no: raw packet queues"
+            }
+            .to_string()
+        }),
         ("Atomics (CMP_SWAP, FETCH_ADD)", |c| {
             if c.atomics { "yes" } else { "no" }.to_string()
         }),
@@ -344,7 +360,17 @@ fn configs(s: &mut String) {
     )
     .unwrap();
     for (name, f) in rows {
-        let v: Vec<_> = config::ALL.iter().map(|c| f(c)).collect();
+        // what only a transport has
+        let none = |c: &config::Config| {
+            let tables = [
+                "QPs", "MRs", "CQs", "PDs", "READs", "Atomics", "SGEs", "MTT",
+            ];
+            !c.transport && (tables.iter().any(|t| name.starts_with(t)) || name.contains("WQE"))
+        };
+        let v: Vec<_> = config::ALL
+            .iter()
+            .map(|c| if none(c) { "-".into() } else { f(c) })
+            .collect();
         writeln!(s, "| {name} | {} |", v.join(" | ")).unwrap();
     }
 }

@@ -1,5 +1,7 @@
 //! The manifest of our card: from its configuration and the tables that RTL, driver and docs are made from. What the card lacks is said to be absent.
 
+mod raw;
+
 use crate::{
     measured,
     registry::{id, REGISTRY},
@@ -152,18 +154,25 @@ pub fn of_parts(c: &Config, measured: bool) -> Manifest {
         measured,
         list: Vec::new(),
     };
-    offloads(&mut b);
-    wire(&mut b);
-    objects(&mut b);
-    congestion(&mut b);
-    inside(&mut b);
-    speed(&mut b);
+    if c.transport {
+        offloads(&mut b);
+        wire(&mut b);
+        objects(&mut b);
+        congestion(&mut b);
+        inside(&mut b);
+        speed(&mut b);
+    } else {
+        raw::capabilities(&mut b);
+    }
     // The registry's order: that of every form.
     let place = |c: &Capability| REGISTRY.iter().position(|e| e.id == c.id);
     b.list.sort_by_key(place);
-    let combined = combined(&b);
-    let ordering = ordering(&b);
-    let timers = timers(&b);
+    // All of it is about queue pairs.
+    let (combined, ordering, timers) = if c.transport {
+        (combined(&b), ordering(&b), timers(&b))
+    } else {
+        Default::default()
+    };
     Manifest {
         schema: SCHEMA,
         card: Card {
@@ -270,18 +279,11 @@ fn wire(b: &mut Builder) {
         .map(|o| o.name())
         .collect();
     b.on(id::opcodes, &known, vec![], &tb("malformed"));
-    let sizes: Vec<String> = Mtu::ALL.iter().map(|m| m.bytes().to_string()).collect();
-    let words: Vec<&str> = sizes.iter().map(String::as_str).collect();
-    let greatest = Mtu::ALL.iter().map(|m| m.bytes()).max().unwrap_or(0);
-    let limits = vec![up_to("max", greatest.into(), Unit::Bytes)];
-    b.on(id::mtus, &words, limits, "cargo xtask tools");
+    mtus(b, Some("cargo xtask tools"));
     b.lacks(id::paths, "One sequence a connection, as RoCEv2 has it");
     b.lacks(id::sack_window, "");
     b.lacks(id::out_of_order_placement, "");
-    let rate = b.c.line_mbps.to_string();
-    let limits = vec![up_to("max", b.c.line_mbps.into(), Unit::Mbps)];
-    b.on(id::line_rates, &[&rate], limits, "cargo xtask bench");
-    b.size(id::ports, vec![exactly("max", 1, Unit::Count)]);
+    lines(b);
     b.lacks(id::ethernet_mac, "The card ends in a stream of frames");
     b.on(
         id::vlan,
@@ -299,9 +301,31 @@ fn wire(b: &mut Builder) {
     );
 }
 
+fn mtus(b: &mut Builder, test: Option<&str>) {
+    let sizes: Vec<String> = Mtu::ALL.iter().map(|m| m.bytes().to_string()).collect();
+    let greatest = Mtu::ALL.iter().map(|m| m.bytes()).max().unwrap_or(0);
+    let limits = vec![up_to("max", greatest.into(), Unit::Bytes)];
+    let p = test.map_or_else(design, |t| b.shown(t));
+    b.add(id::mtus, State::Enabled, sizes, limits, p);
+}
+
+fn lines(b: &mut Builder) {
+    let rate = b.c.line_mbps.to_string();
+    let limits = vec![up_to("max", b.c.line_mbps.into(), Unit::Mbps)];
+    b.on(id::line_rates, &[&rate], limits, "cargo xtask bench");
+    b.size(id::ports, vec![exactly("max", 1, Unit::Count)]);
+}
+
 /// Units of the largest ring: what the field of its log2 can say.
 const fn ring_units() -> u64 {
     1 << ((1 << cmd::create_qp::sq_log.width) - 1)
+}
+
+fn processes(b: &mut Builder) {
+    b.size(
+        id::processes,
+        vec![up_to("max", (1 << b.c.log_pasid) - 1, Unit::Count)],
+    );
 }
 
 fn objects(b: &mut Builder) {
@@ -330,10 +354,7 @@ fn objects(b: &mut Builder) {
         id::protection_domains,
         vec![up_to("max", 1 << c.log_pd, Unit::Count)],
     );
-    b.size(
-        id::processes,
-        vec![up_to("max", (1 << c.log_pasid) - 1, Unit::Count)],
-    );
+    processes(b);
     b.size(
         id::work_queues,
         vec![
@@ -381,9 +402,8 @@ fn congestion(b: &mut Builder) {
     b.lacks(id::safc_credits, "");
 }
 
-fn inside(b: &mut Builder) {
+fn clock(b: &mut Builder) {
     let c = b.c;
-    let bus_bytes = u64::from(c.bus_bits / 8);
     let mut clock = vec![exactly("frequency", c.clock_khz.into(), Unit::Khz)];
     let mut note = None;
     if let Some((khz, routed)) = measured::placed(c.name) {
@@ -414,6 +434,11 @@ fn inside(b: &mut Builder) {
         id::data_path,
         vec![exactly("width", c.bus_bits.into(), Unit::Bits)],
     );
+}
+
+fn buffers(b: &mut Builder) {
+    let c = b.c;
+    let bus_bytes = u64::from(c.bus_bits / 8);
     b.size(
         id::receive_buffer,
         vec![exactly("size", bus_bytes << c.log_rx_words, Unit::Bytes)],
@@ -423,12 +448,26 @@ fn inside(b: &mut Builder) {
         vec![exactly("size", bus_bytes << c.log_tx_words, Unit::Bytes)],
     );
     b.size(
-        id::translation_cache,
-        vec![exactly("entries", MTT_LINE << c.log_mtt_lines, Unit::Count)],
-    );
-    b.size(
         id::payload_reads,
         vec![up_to("max", 1 << c.log_tags, Unit::Count)],
+    );
+}
+
+fn bus(b: &mut Builder) {
+    let limits = vec![
+        up_to("max_payload", 128 << MAX_MPS_CODE, Unit::Bytes),
+        up_to("max_read", 128 << MAX_MRRS_CODE, Unit::Bytes),
+    ];
+    b.on(id::host_port, &["messages"], limits, &tb("bus"));
+}
+
+fn inside(b: &mut Builder) {
+    let c = b.c;
+    clock(b);
+    buffers(b);
+    b.size(
+        id::translation_cache,
+        vec![exactly("entries", MTT_LINE << c.log_mtt_lines, Unit::Count)],
     );
     b.size(
         id::prefetch,
@@ -440,11 +479,7 @@ fn inside(b: &mut Builder) {
     let names: Vec<&str> = COUNTERS.iter().map(|c| c.name).collect();
     let limits = vec![exactly("max", names.len() as u64, Unit::Count)];
     b.on(id::counters, &names, limits, &tb("soak"));
-    let limits = vec![
-        up_to("max_payload", 128 << MAX_MPS_CODE, Unit::Bytes),
-        up_to("max_read", 128 << MAX_MRRS_CODE, Unit::Bytes),
-    ];
-    b.on(id::host_port, &["messages"], limits, &tb("bus"));
+    bus(b);
     b.lacks(id::firmware_policies, "The card works without a processor");
     b.lacks(id::manifest_rom, "");
 }

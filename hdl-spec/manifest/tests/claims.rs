@@ -13,7 +13,7 @@ use std::{collections::BTreeSet, path::Path};
 #[test]
 fn a_parameter_changes_the_manifest() {
     type Edit = fn(&mut Config);
-    let edits: [(&str, Edit); 18] = [
+    let edits: [(&str, Edit); 19] = [
         ("name", |c| c.name = "other"),
         ("bus_bits", |c| c.bus_bits = 64),
         ("clock_khz", |c| c.clock_khz += 1),
@@ -32,6 +32,7 @@ fn a_parameter_changes_the_manifest() {
         ("max_sge", |c| c.max_sge -= 3),
         ("log_pasid", |c| c.log_pasid -= 1),
         ("atomics", |c| c.atomics = false),
+        ("transport", |c| c.transport = false),
     ];
     // as many as there are fields
     let fields = format!("{SIM_100G:?}").matches(": ").count();
@@ -156,12 +157,22 @@ fn absent_is_absent() {
             "hae_rules",
             "hae_thresholds",
             "cnp_send",
-            "raw_packet_queues",
             "manifest_rom",
             "firmware_policies",
             "ethernet_mac",
         ] {
             assert_eq!(m.capability(id).unwrap().state, State::Absent, "{id}");
+        }
+        // one or the other
+        for (id, has) in [
+            ("raw_packet_queues", !c.transport),
+            ("qp_state_offload", c.transport),
+            ("queue_pairs", c.transport),
+            ("retransmission_offload", c.transport),
+            ("opcodes", c.transport),
+        ] {
+            let state = m.capability(id).unwrap().state;
+            assert_eq!(state != State::Absent, has, "{}: {id}", c.name);
         }
     }
 }

@@ -453,6 +453,71 @@ packed_struct! {
 }
 
 packed_struct! {
+    /// Doorbells RAW_TX_RING and RAW_RX_RING. Enabling sets the indices of the ring to 0.
+    /// 64 bits.
+    pub struct RawRing {
+        /// log2 of slots, 2..=10.
+        pub log: Bits<5>,
+        /// 0: the ring is off.
+        pub enable: bool,
+        pub rsv0: Bits<6>,
+        /// Bus address, in units of 4 KiB.
+        pub base: Bits<36>,
+        pub rsv1: Bits<16>,
+    }
+}
+
+packed_struct! {
+    /// Doorbell RAW_TX: one write, one frame. When the frames up to an index have been read, in order, a block of 64 bytes with the next index in bits 15:0
+    /// (`raw_done`) is written behind the last slot.
+    /// 64 bits.
+    pub struct RawTx {
+        /// Slot, modulo 2^16.
+        pub index: Bits<16>,
+        /// Bytes of the frame without ICRC, 54..=4206; others are dropped, and are done.
+        pub len: Bits<16>,
+        pub rsv0: Bits<32>,
+    }
+}
+
+packed_struct! {
+    /// Behind the last slot of a ring to send, 64 bytes.
+    /// 512 bits.
+    pub struct RawDone {
+        /// Frames before this index have been read, modulo 2^16.
+        pub done: Bits<16>,
+        pub rsv0: Bits<496>,
+    }
+}
+
+packed_struct! {
+    /// Doorbell RAW_RX.
+    /// 64 bits.
+    pub struct RawRx {
+        /// Slots before this index may be written again, modulo 2^16.
+        pub ci: Bits<16>,
+        /// Interrupt at the next frame; at once if there is one at this index.
+        pub arm: bool,
+        pub rsv0: Bits<47>,
+    }
+}
+
+packed_struct! {
+    /// Head of a received frame, in front of its slot and written last; the frame is from byte 64 on.
+    /// 512 bits.
+    pub struct RawHead {
+        /// Bytes of the frame from the Ethernet header on, without ICRC and FCS.
+        pub len: Bits<16>,
+        /// CE was set.
+        pub ce: bool,
+        pub rsv0: Bits<46>,
+        /// 1 in the first lap of the ring, 0 in the second, and so on.
+        pub phase: bool,
+        pub rsv1: Bits<448>,
+    }
+}
+
+packed_struct! {
     /// Head of every command. `id` is the object: PD, CQN, MR key, QPN or PASID.
     /// 1024 bits.
     pub struct Head {
