@@ -10,9 +10,11 @@
 pub mod abi;
 pub mod card;
 mod ctx;
+pub mod hce;
 pub mod layout;
 pub mod ops;
 mod register;
+pub mod soft;
 mod sync;
 pub mod tree;
 mod verbs;

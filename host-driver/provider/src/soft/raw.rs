@@ -1,17 +1,17 @@
 //! The raw queue pair of this process: frames to and from the wire.
 use crate::card::{Card, Dma};
+use metaroce_hdl_spec::regs::{self, doorbell, raw_done, raw_head, raw_ring, raw_rx, raw_tx};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::Arc;
 
-use super::spec::{doorbell, raw_head, raw_ring, raw_rx, raw_tx, RAW_SLOT};
 
 /// log2 of slots.
 const TX_LOG: u32 = 8;
 const RX_LOG: u32 = 9;
 /// Frames taken before the card is told.
 const TELL: u16 = 64;
-/// First byte of the frame in a slot of the receive ring.
-const FRAME_AT: usize = raw_head::BYTES;
+const RAW_SLOT: usize = regs::RAW_SLOT as usize;
+const FRAME_AT: usize = regs::RAW_RX_FRAME as usize;
 /// Bytes of ICRC, which the card adds and takes away.
 pub const ICRC: usize = 4;
 
@@ -55,7 +55,7 @@ impl Rings {
     /// None = no memory.
     pub fn new(raw: Arc<dyn Card>) -> Option<Rings> {
         // behind the last slot the card says how far it is
-        let tx = raw.alloc((RAW_SLOT << TX_LOG) + 64)?;
+        let tx = raw.alloc((RAW_SLOT << TX_LOG) + raw_done::BYTES)?;
         let Some(rx) = raw.alloc(RAW_SLOT << RX_LOG) else {
             raw.free(tx);
             return None;
@@ -99,7 +99,8 @@ impl Rings {
         if full(self) {
             // SAFETY: an aligned word behind the slots, which the card writes.
             let done = unsafe { &*(self.tx.ptr.add(RAW_SLOT << TX_LOG) as *const AtomicU64) };
-            self.tx_done = done.load(Ordering::Acquire) as u16;
+            let word = done.load(Ordering::Acquire).to_le_bytes();
+            self.tx_done = raw_done::done.get(&word) as u16;
         }
         !full(self)
     }
