@@ -71,37 +71,50 @@ pub fn decide(features: u32, switches: &str) -> Result<Decisions, String> {
             show = true;
             continue;
         }
-        let (name, value) = s
-            .split_once('=')
-            .ok_or_else(|| format!("METAROCE_HCE: '{s}' is neither 'show' nor NAME=hardware or NAME=software"))?;
+        let (name, value) = s.split_once('=').ok_or_else(|| {
+            format!("METAROCE_HCE: '{s}' is neither 'show' nor NAME=hardware or NAME=software")
+        })?;
         let value = match value {
             "hardware" => Chosen::Hardware,
             "software" => Chosen::Software,
-            v => return Err(format!("METAROCE_HCE: '{v}' is neither 'hardware' nor 'software' ({name})")),
+            v => {
+                return Err(format!(
+                    "METAROCE_HCE: '{v}' is neither 'hardware' nor 'software' ({name})"
+                ))
+            }
         };
         if name != TRANSPORT {
             let goes = WITH_TRANSPORT.iter().any(|w| w.0 == name);
             let fixed = ALWAYS.iter().any(|a| a.0 == name);
             return Err(match (goes, fixed) {
-                (true, _) => format!("METAROCE_HCE: {name} is where the transport is; switch {TRANSPORT}"),
+                (true, _) => {
+                    format!("METAROCE_HCE: {name} is where the transport is; switch {TRANSPORT}")
+                }
                 (_, true) => format!("METAROCE_HCE: {name} is always the card's"),
                 _ => format!("METAROCE_HCE: there is no capability '{name}' to switch"),
             });
         }
         if wish.is_some_and(|w| w != value) {
-            return Err(format!("METAROCE_HCE: {TRANSPORT} is asked for twice, differently"));
+            return Err(format!(
+                "METAROCE_HCE: {TRANSPORT} is asked for twice, differently"
+            ));
         }
         wish = Some(value);
     }
     let (chosen, why) = match (wish, transport, raw) {
-        (_, false, false) => {
-            return Err("the card has neither queue pairs nor raw packet queues: nothing can be built on it".into())
-        }
+        (_, false, false) => return Err(
+            "the card has neither queue pairs nor raw packet queues: nothing can be built on it"
+                .into(),
+        ),
         (Some(Chosen::Hardware), false, _) => {
-            return Err(format!("METAROCE_HCE: {TRANSPORT}=hardware, but the card has raw packet queues only"))
+            return Err(format!(
+                "METAROCE_HCE: {TRANSPORT}=hardware, but the card has raw packet queues only"
+            ))
         }
         (Some(Chosen::Software), _, false) => {
-            return Err(format!("METAROCE_HCE: {TRANSPORT}=software, but the card has no raw packet queues"))
+            return Err(format!(
+                "METAROCE_HCE: {TRANSPORT}=software, but the card has no raw packet queues"
+            ))
         }
         (Some(c), ..) => (c, "METAROCE_HCE asks for it".to_string()),
         (None, true, _) => (Chosen::Hardware, "the card has it".to_string()),
@@ -119,9 +132,18 @@ pub fn decide(features: u32, switches: &str) -> Result<Decisions, String> {
     for (capability, bit) in WITH_TRANSPORT {
         let card = transport && features & bit == bit;
         let (chosen, why) = match (chosen, card) {
-            (Chosen::Software, _) => (Chosen::Software, "part of the transport, which the host runs"),
-            (_, true) => (Chosen::Hardware, "part of the transport, which the card runs"),
-            _ => (Chosen::Nobody, "the card runs the transport and leaves it out"),
+            (Chosen::Software, _) => (
+                Chosen::Software,
+                "part of the transport, which the host runs",
+            ),
+            (_, true) => (
+                Chosen::Hardware,
+                "part of the transport, which the card runs",
+            ),
+            _ => (
+                Chosen::Nobody,
+                "the card runs the transport and leaves it out",
+            ),
         };
         rows.push(Decision {
             capability,
@@ -164,7 +186,13 @@ impl Decisions {
         let mut s = String::new();
         for r in &self.rows {
             let card = if r.card { "present" } else { "absent" };
-            let _ = writeln!(s, "{:24} card {card:8} {:9} {}", r.capability, r.chosen.name(), r.why);
+            let _ = writeln!(
+                s,
+                "{:24} card {card:8} {:9} {}",
+                r.capability,
+                r.chosen.name(),
+                r.why
+            );
         }
         s
     }
@@ -213,15 +241,28 @@ mod tests {
         let full = FEATURES_ALL & !FEATURE_RAW;
         let d = decide(full, "").unwrap();
         assert_eq!(d.transport(), Chosen::Hardware);
-        assert!(d.rows.iter().all(|r| r.card == (r.chosen == Chosen::Hardware)));
+        assert!(d
+            .rows
+            .iter()
+            .all(|r| r.card == (r.chosen == Chosen::Hardware)));
         let d = decide(full & !FEATURE_ATOMICS, "").unwrap();
-        let atomics = d.rows.iter().find(|r| r.capability == "atomic_op_accel").unwrap();
+        let atomics = d
+            .rows
+            .iter()
+            .find(|r| r.capability == "atomic_op_accel")
+            .unwrap();
         assert_eq!((atomics.card, atomics.chosen), (false, Chosen::Nobody));
         let d = decide(FEATURE_RAW, " show,").unwrap();
         assert!(d.show && d.transport() == Chosen::Software);
-        let hard: Vec<_> = d.rows.iter().filter(|r| r.chosen == Chosen::Hardware).collect();
+        let hard: Vec<_> = d
+            .rows
+            .iter()
+            .filter(|r| r.chosen == Chosen::Hardware)
+            .collect();
         assert_eq!(hard.len(), 2, "ICRC and raw queues");
-        assert!(d.table().contains("qp_state_offload         card absent   software"));
+        assert!(d
+            .table()
+            .contains("qp_state_offload         card absent   software"));
     }
 
     #[test]
@@ -235,12 +276,24 @@ mod tests {
         for (features, switch, word) in [
             (both, "qp_state_offload", "neither 'show'"),
             (both, "qp_state_offload=maybe", "'maybe'"),
-            (both, "qp_state_offload=software,qp_state_offload=hardware", "twice"),
+            (
+                both,
+                "qp_state_offload=software,qp_state_offload=hardware",
+                "twice",
+            ),
             (both, "memory_windows=software", "where the transport is"),
             (both, "icrc_offload=software", "always"),
             (both, "speed=hardware", "no capability 'speed'"),
-            (FEATURE_RAW, "qp_state_offload=hardware", "raw packet queues only"),
-            (FEATURE_TRANSPORT, "qp_state_offload=software", "no raw packet queues"),
+            (
+                FEATURE_RAW,
+                "qp_state_offload=hardware",
+                "raw packet queues only",
+            ),
+            (
+                FEATURE_TRANSPORT,
+                "qp_state_offload=software",
+                "no raw packet queues",
+            ),
             (0, "", "neither"),
         ] {
             let e = decide(features, switch).unwrap_err();
@@ -253,7 +306,10 @@ mod tests {
         let mut d = decide(FEATURE_RAW, "").unwrap();
         d.rows[0].why = "a \"quoted\" \\ \n word".into();
         let text = d.json("metaroce0");
-        assert!(text.contains(r#""why": "a \"quoted\" \\ \u000a word"}"#), "{text}");
+        assert!(
+            text.contains(r#""why": "a \"quoted\" \\ \u000a word"}"#),
+            "{text}"
+        );
         assert_eq!(text.matches("\"capability\"").count(), d.rows.len());
         assert_eq!(text.matches('{').count(), text.matches('}').count());
     }

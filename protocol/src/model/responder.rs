@@ -148,7 +148,9 @@ impl Responder {
     /// The request `p` needs a receive work request that has not been taken yet, and is the next one.
     pub fn wants_receive(&self, p: &PacketRepr, info: &OpcodeInfo) -> bool {
         let send = info.class == Class::Send && info.place.starts();
-        p.psn == self.epsn && self.message.is_none() == info.place.starts() && (send || info.consumes_recv() && info.class == Class::Write)
+        p.psn == self.epsn
+            && self.message.is_none() == info.place.starts()
+            && (send || info.consumes_recv() && info.class == Class::Write)
     }
     /// Memory of a READ that was accepted is not there any more: it gets no answer, and the QP ends.
     pub fn read_fault(&mut self, out: &mut Vec<Action>) {

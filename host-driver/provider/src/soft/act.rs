@@ -104,7 +104,10 @@ impl Engine {
                 self.iov.clear();
                 let (who, len) = (qp.who(), packet.payload.len() as u64);
                 // what has been taken away since the message began is dropped without a word, as is all on such a QP
-                if self.mrs.stretches(who, rkey, va, len, REMOTE_WRITE, &mut self.iov) {
+                if self
+                    .mrs
+                    .stretches(who, rkey, va, len, REMOTE_WRITE, &mut self.iov)
+                {
                     self.memory.scatter(&self.iov, packet.payload);
                 }
             }
@@ -127,7 +130,7 @@ impl Engine {
             solicited: false,
         };
         self.received(qp, fault, Arrival::default());
-        self.to_error(qp);
+        self.end(qp);
     }
 
     /// What a READ or an atomic brings; memory that is not there ends the QP.
@@ -148,7 +151,9 @@ impl Engine {
         self.iov.clear();
         let mut word = [0; 8];
         let rights = REMOTE_ATOMIC;
-        let found = self.mrs.stretches(who, work.rkey, work.va, 8, rights, &mut self.iov)
+        let found = self
+            .mrs
+            .stretches(who, work.rkey, work.va, 8, rights, &mut self.iov)
             && self.memory.gather(&self.iov, &mut word);
         let old = u64::from_ne_bytes(word);
         let new = work.result(old).to_ne_bytes();
@@ -280,7 +285,10 @@ impl Engine {
         let part = ((GRH - header.len()) as u64, header.len() as u64);
         self.iov.clear();
         let who = qp.who();
-        if qp.buffers().stretches(&self.mrs, who, wqe, part, &mut self.iov) {
+        if qp
+            .buffers()
+            .stretches(&self.mrs, who, wqe, part, &mut self.iov)
+        {
             self.memory.scatter(&self.iov, header);
         }
     }
@@ -306,18 +314,18 @@ impl Engine {
     /// Its send ring is not what it has to be.
     pub fn fatal(&mut self, qp: &mut Qp) {
         self.event(event::QP_FATAL, qp.qpn);
-        self.to_error(qp);
+        self.end(qp);
         qp.broken = true;
     }
 
     /// UC, UD: a send request fails, and the QP with it.
     pub fn fail_sent(&mut self, qp: &mut Qp, wqe: u64, status: Status) {
         self.sent_done(qp, wqe, status);
-        self.to_error(qp);
+        self.end(qp);
     }
 
     /// To ERR, with all that is posted.
-    pub fn to_error(&mut self, qp: &mut Qp) {
+    pub fn end(&mut self, qp: &mut Qp) {
         let mut out = Vec::new();
         if let Half::Rc(m) = &mut qp.half {
             m.to_error(&mut out);
@@ -335,4 +343,3 @@ impl Engine {
         self.take_sends(qp);
     }
 }
-

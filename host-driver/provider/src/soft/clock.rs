@@ -71,8 +71,16 @@ mod tests {
     #[test]
     fn time_is_the_cards_while_it_works_and_goes_on_slowly_while_it_sleeps() {
         assert_eq!(Clock::step((100, false, 0), (150, false, 1_000_000)), 50);
-        assert_eq!(Clock::step((100, false, 0), (100, false, 1_000_000)), 0, "it works, slowly");
+        assert_eq!(
+            Clock::step((100, false, 0), (100, false, 1_000_000)),
+            0,
+            "it works, slowly"
+        );
         assert_eq!(Clock::step((100, true, 0), (100, true, 1_600)), 100);
-        assert_eq!(Clock::step((100, true, 0), (107, true, 1_600)), 7, "it was awake in between");
+        assert_eq!(
+            Clock::step((100, true, 0), (107, true, 1_600)),
+            7,
+            "it was awake in between"
+        );
     }
 }

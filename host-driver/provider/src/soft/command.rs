@@ -94,13 +94,14 @@ impl Engine {
                 use cmd::create_cq as f;
                 let (log, base) = (ring_log(c, f::log)?, ring_address(c, f::base)?);
                 let q = self.cqs.get_mut(id as usize).and_then(Option::as_mut);
-                q.ok_or(errno::ENOENT)?.resize(base as usize as *mut u8, log);
+                q.ok_or(errno::ENOENT)?
+                    .resize(base as usize as *mut u8, log);
                 Ok(id)
             }
             op::DESTROY_CQ => {
                 self.cq(id as u64)?;
-                let user = |q: &Box<Qp>| q.scq as u32 == id || q.rcq as u32 == id;
-                if self.qps.iter().flatten().any(user) {
+                let user = |q: &&Qp| q.scq as u32 == id || q.rcq as u32 == id;
+                if self.qps.iter().flatten().map(|q| &**q).any(|q| user(&q)) {
                     return Err(errno::EBUSY);
                 }
                 self.cqs[id as usize] = None;
@@ -118,7 +119,8 @@ impl Engine {
             op::ALLOC_MW => {
                 use cmd::alloc_mw as f;
                 let pd = self.pd(f::pd.get(c))?;
-                self.mrs.alloc_window(&mut self.rng, pd, f::type2.get(c) != 0)
+                self.mrs
+                    .alloc_window(&mut self.rng, pd, f::type2.get(c) != 0)
             }
             op::DEALLOC_MW => self.mrs.dealloc_window(id).map(|()| 0),
             op::CREATE_QP => self.create_qp(c),
@@ -219,9 +221,7 @@ impl Engine {
         limit(used, self.limits[1])?;
         let n = 1u32 << LOG_QP;
         let from = self.rng.next();
-        let free = |at: &u32| {
-            self.qps[*at as usize].is_none() && self.srqs[*at as usize].is_none()
-        };
+        let free = |at: &u32| self.qps[*at as usize].is_none() && self.srqs[*at as usize].is_none();
         let at = (0..n).map(|i| from.wrapping_add(i) % n).find(free);
         let at = at.ok_or(errno::ENOMEM)?;
         loop {
@@ -304,7 +304,7 @@ impl Engine {
                 qp.reset();
             }
             (QpState::Err, QpState::Err) => {}
-            (_, QpState::Err) => self.to_error(&mut qp),
+            (_, QpState::Err) => self.end(&mut qp),
             (_, to) => {
                 qp.state = to;
                 let mut out = core::mem::take(&mut self.actions);

@@ -170,7 +170,7 @@ impl Engine {
             self.take_receives(&mut qp);
         } else {
             self.event(event::QP_REQ_ERR, number);
-            self.to_error(&mut qp);
+            self.end(&mut qp);
         }
         self.qps[at] = Some(qp);
     }
@@ -202,7 +202,7 @@ impl Engine {
         while let Some(at) = self.doomed.pop() {
             if let Some(mut qp) = self.qps[at as usize].take() {
                 if qp.state != QpState::Reset {
-                    self.to_error(&mut qp);
+                    self.end(&mut qp);
                     self.run(&mut qp);
                 }
                 self.qps[at as usize] = Some(qp);

@@ -45,7 +45,8 @@ impl Memory for View<'_> {
                 self.mrs.stretches(who, rkey, va, n, REMOTE_WRITE, &mut iov)
             }
             Target::Recv { wqe, offset } => {
-                self.buffers.stretches(self.mrs, who, wqe, (offset, n), &mut iov)
+                self.buffers
+                    .stretches(self.mrs, who, wqe, (offset, n), &mut iov)
             }
             // of responses, whose effects the engine executes
             Target::Local { .. } => return Placed::Done,
@@ -123,7 +124,9 @@ impl Engine {
             Source::Memory { va, rkey, .. } => {
                 self.iov.clear();
                 let (who, n) = (qp.who(), len as u64);
-                let found = self.mrs.stretches(who, rkey, va, n, REMOTE_READ, &mut self.iov);
+                let found = self
+                    .mrs
+                    .stretches(who, rkey, va, n, REMOTE_READ, &mut self.iov);
                 if !found || !self.memory.gather(&self.iov, payload) {
                     return Err(Fault::Response);
                 }
@@ -185,12 +188,8 @@ impl Engine {
         let (info, payload) = (f.roce.info(), f.payload());
         let needs = qp.srq.is_some()
             && match &qp.half {
-                Half::Rc(m) => {
-                    m.responder.receives() == 0 && m.responder.wants_receive(p, info)
-                }
-                Half::Ud(h) => {
-                    h.1.receives() == 0 && p.ext.deth.is_some_and(|d| d.qkey == qp.qkey)
-                }
+                Half::Rc(m) => m.responder.receives() == 0 && m.responder.wants_receive(p, info),
+                Half::Ud(h) => h.1.receives() == 0 && p.ext.deth.is_some_and(|d| d.qkey == qp.qkey),
                 Half::Uc(_) => false,
             };
         if needs {

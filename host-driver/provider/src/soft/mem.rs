@@ -135,7 +135,7 @@ impl Mrs {
 
     fn legal(r: &Region) -> bool {
         (12..=30).contains(&r.page_shift)
-            && r.list % 64 == 0
+            && r.list.is_multiple_of(64)
             && (1..=1 << 40).contains(&r.len)
             && r.va.checked_add(r.len - 1).is_some()
     }
@@ -354,7 +354,9 @@ mod tests {
         let list = List([0x10000, 0x11000, 0x50000, 0, 0, 0, 0, 0]);
         let mut m = Mrs::new(10);
         let mut rng = Rng::from(1);
-        let key = m.register(&mut rng, region(&list, 0x7f00, 0x2000, 1)).unwrap();
+        let key = m
+            .register(&mut rng, region(&list, 0x7f00, 0x2000, 1))
+            .unwrap();
         assert_ne!(key >> 8, 0);
         let mut out = vec![];
         assert!(m.stretches(WHO, key, 0x7f80, 0x1f00, LOCAL_WRITE, &mut out));
@@ -384,10 +386,23 @@ mod tests {
         let mut rng = Rng::from(2);
         for bad in [
             Region { len: 0, ..good },
-            Region { len: (1 << 40) + 1, ..good },
-            Region { page_shift: 11, ..good },
-            Region { va: u64::MAX, len: 2, ..good },
-            Region { list: good.list + 8, ..good },
+            Region {
+                len: (1 << 40) + 1,
+                ..good
+            },
+            Region {
+                page_shift: 11,
+                ..good
+            },
+            Region {
+                va: u64::MAX,
+                len: 2,
+                ..good
+            },
+            Region {
+                list: good.list + 8,
+                ..good
+            },
         ] {
             assert_eq!(m.register(&mut rng, bad), Err(errno::EINVAL), "{bad:?}");
         }
@@ -401,13 +416,26 @@ mod tests {
         let list = List([0; 8]);
         let mut m = Mrs::new(100);
         let mut rng = Rng::from(3);
-        let mr = m.register(&mut rng, region(&list, 0x1000, 0x1000, 1)).unwrap();
-        let read_only = m.register(&mut rng, region(&list, 0x1000, 0x1000, 0)).unwrap();
+        let mr = m
+            .register(&mut rng, region(&list, 0x1000, 0x1000, 1))
+            .unwrap();
+        let read_only = m
+            .register(&mut rng, region(&list, 0x1000, 0x1000, 0))
+            .unwrap();
         let id = m.alloc_window(&mut rng, 3, true).unwrap();
         let key = id & !0xff | (id.wrapping_add(1) & 0xff);
-        let bind = Bind { key, lkey: mr, va: 0x1100, len: 0x100, access: REMOTE_WRITE };
+        let bind = Bind {
+            key,
+            lkey: mr,
+            va: 0x1100,
+            len: 0x100,
+            access: REMOTE_WRITE,
+        };
         for bad in [
-            Bind { lkey: read_only, ..bind },
+            Bind {
+                lkey: read_only,
+                ..bind
+            },
             Bind { va: 0x1f80, ..bind },
             Bind { lkey: id, ..bind },
             Bind { key: mr, ..bind },
@@ -420,7 +448,10 @@ mod tests {
         assert!(m.allows(WHO, key, 0x1100, 0x100, REMOTE_WRITE));
         assert!(!m.allows(WHO, key, 0x1100, 0x101, REMOTE_WRITE));
         assert!(!m.allows(WHO, key, 0x1100, 1, REMOTE_READ));
-        assert!(!m.allows(WHO, key, 0x1100, 1, LOCAL_READ), "windows are for others");
+        assert!(
+            !m.allows(WHO, key, 0x1100, 1, LOCAL_READ),
+            "windows are for others"
+        );
         assert!(!m.allows(Who { qpn: 8, ..WHO }, key, 0x1100, 1, REMOTE_WRITE));
         assert_eq!(m.deregister(mr), Err(errno::EBUSY));
         assert!(!m.invalidate(Who { qpn: 8, ..WHO }, key));
@@ -433,10 +464,22 @@ mod tests {
         assert_eq!(m.dealloc_window(read_only), Err(errno::EINVAL));
         // type 1: bound anew, for all QPs of the PD
         let one = m.alloc_window(&mut rng, 3, false).unwrap();
-        let mr = m.register(&mut rng, region(&list, 0x1000, 0x1000, 1)).unwrap();
-        let bind = Bind { key: one, lkey: mr, ..bind };
+        let mr = m
+            .register(&mut rng, region(&list, 0x1000, 0x1000, 1))
+            .unwrap();
+        let bind = Bind {
+            key: one,
+            lkey: mr,
+            ..bind
+        };
         assert!(m.bind(WHO, &bind));
-        assert!(m.bind(WHO, &Bind { key: one ^ 1, ..bind }));
+        assert!(m.bind(
+            WHO,
+            &Bind {
+                key: one ^ 1,
+                ..bind
+            }
+        ));
         assert!(m.allows(Who { qpn: 8, ..WHO }, one ^ 1, 0x1100, 1, REMOTE_WRITE));
         assert!(!m.allows(WHO, one, 0x1100, 1, REMOTE_WRITE), "the old key");
         assert!(!m.may_invalidate(WHO, one ^ 1));

@@ -118,7 +118,14 @@ impl SoftCard {
         let rings = raw::Rings::new(raw.clone()).ok_or("the arena is full")?;
         rings.enable();
         let clock = Clock::new(parts.time);
-        Ok(Engine::new(rings, memory, clock, parts.port, limits, parts.pasid))
+        Ok(Engine::new(
+            rings,
+            memory,
+            clock,
+            parts.port,
+            limits,
+            parts.pasid,
+        ))
     }
 }
 
@@ -190,9 +197,7 @@ impl Shared {
     /// The thread sleeps, and there is something that only it does, or sooner than it meant to look.
     fn must_call(&self, e: &mut Engine) -> bool {
         let Some(until) = e.asleep else { return false };
-        let call = e.interrupt
-            || !e.queue.is_empty()
-            || e.deadline().is_some_and(|d| d < until);
+        let call = e.interrupt || !e.queue.is_empty() || e.deadline().is_some_and(|d| d < until);
         if call {
             e.asleep = None;
         }
@@ -331,7 +336,9 @@ impl Card for SoftCard {
 
     fn start(&self, events: Arc<dyn Events>) -> std::io::Result<()> {
         *self.shared.events.lock().unwrap() = Some(events);
-        self.shared.raw.start(Arc::new(RawEvents(self.shared.clone())))?;
+        self.shared
+            .raw
+            .start(Arc::new(RawEvents(self.shared.clone())))?;
         let engine = self.begin().inspect_err(|_| self.shared.raw.stop());
         *self.shared.lock() = Some(engine.map_err(std::io::Error::other)?);
         let shared = self.shared.clone();

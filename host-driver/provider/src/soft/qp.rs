@@ -298,16 +298,28 @@ impl Qp {
             }
         };
         take(attr::DEST_QPN, &mut |q| q.dest_qpn = get(f::dqpn) as u32);
-        take(attr::SQ_PSN, &mut |q| q.sq_psn = Psn::new(get(f::sq_psn) as u32));
-        take(attr::RQ_PSN, &mut |q| q.rq_psn = Psn::new(get(f::rq_psn) as u32));
+        take(attr::SQ_PSN, &mut |q| {
+            q.sq_psn = Psn::new(get(f::sq_psn) as u32)
+        });
+        take(attr::RQ_PSN, &mut |q| {
+            q.rq_psn = Psn::new(get(f::rq_psn) as u32)
+        });
         take(attr::PATH_MTU, &mut |q| {
             q.mtu = Mtu::from_code(get(f::mtu) as u8).unwrap_or(q.mtu)
         });
         take(attr::TIMEOUT, &mut |q| q.timeout = get(f::timeout) as u8);
-        take(attr::RETRY_CNT, &mut |q| q.retry_cnt = get(f::retry_cnt) as u8);
-        take(attr::RNR_RETRY, &mut |q| q.rnr_retry = get(f::rnr_retry) as u8);
-        take(attr::MIN_RNR_TIMER, &mut |q| q.min_rnr_timer = get(f::min_rnr) as u8);
-        take(attr::MAX_QP_RD_ATOMIC, &mut |q| q.max_rd_atomic = get(f::max_rd) as u8);
+        take(attr::RETRY_CNT, &mut |q| {
+            q.retry_cnt = get(f::retry_cnt) as u8
+        });
+        take(attr::RNR_RETRY, &mut |q| {
+            q.rnr_retry = get(f::rnr_retry) as u8
+        });
+        take(attr::MIN_RNR_TIMER, &mut |q| {
+            q.min_rnr_timer = get(f::min_rnr) as u8
+        });
+        take(attr::MAX_QP_RD_ATOMIC, &mut |q| {
+            q.max_rd_atomic = get(f::max_rd) as u8
+        });
         take(attr::MAX_DEST_RD_ATOMIC, &mut |q| {
             q.max_dest_rd_atomic = get(f::max_dest_rd) as u8
         });
@@ -328,20 +340,22 @@ impl Qp {
         }
         if has(attr::AV) {
             let bytes = |f: metaroce_hdl_spec::Field| &c[f.byte()..];
-            self.path = Some(port.path(
-                f::sgid_index.get(c) as usize,
-                f::ip6.get(c) != 0,
-                bytes(f::dmac),
-                bytes(f::dip),
-                f::sport.get(c) as u16,
-                Hop {
-                    limit: f::hop_limit.get(c) as u8,
-                    tclass: f::tclass.get(c) as u8,
-                    flow_label: f::flow_label.get(c) as u32,
-                    tag: (f::has_vlan.get(c) != 0)
-                        .then_some((f::pcp.get(c) << 13 | f::vlan.get(c)) as u16),
-                },
-            ));
+            self.path = Some(
+                port.path(
+                    f::sgid_index.get(c) as usize,
+                    f::ip6.get(c) != 0,
+                    bytes(f::dmac),
+                    bytes(f::dip),
+                    f::sport.get(c) as u16,
+                    Hop {
+                        limit: f::hop_limit.get(c) as u8,
+                        tclass: f::tclass.get(c) as u8,
+                        flow_label: f::flow_label.get(c) as u32,
+                        tag: (f::has_vlan.get(c) != 0)
+                            .then_some((f::pcp.get(c) << 13 | f::vlan.get(c)) as u16),
+                    },
+                ),
+            );
         }
         self.cfg = change.cfg;
         if has(attr::EN_SQD_ASYNC_NOTIFY) {
@@ -389,7 +403,15 @@ impl Port {
     }
 
     /// `dmac` and `dgid` begin with the first byte of the wire.
-    pub fn path(&self, sgid: usize, ip6: bool, dmac: &[u8], dgid: &[u8], sport: u16, h: Hop) -> Path {
+    pub fn path(
+        &self,
+        sgid: usize,
+        ip6: bool,
+        dmac: &[u8],
+        dgid: &[u8],
+        sport: u16,
+        h: Hop,
+    ) -> Path {
         let peer: [u8; 16] = dgid[..16].try_into().expect("16 bytes");
         let own = self.gids.get(sgid).copied().unwrap_or_default();
         let v4 = |g: &[u8; 16]| [g[12], g[13], g[14], g[15]];

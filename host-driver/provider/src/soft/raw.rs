@@ -4,7 +4,6 @@ use metaroce_hdl_spec::regs::{self, doorbell, raw_done, raw_head, raw_ring, raw_
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::Arc;
 
-
 /// log2 of slots.
 const TX_LOG: u32 = 8;
 const RX_LOG: u32 = 9;

@@ -131,7 +131,9 @@ impl Qp {
         let found = walk(list, offset, to.len() as u64, |key, va, n| {
             mrs.stretches(who, key, va, n, LOCAL_READ, iov)
         });
-        (found && memory.gather(iov, to)).then_some(()).ok_or(Status::LocProt)
+        (found && memory.gather(iov, to))
+            .then_some(())
+            .ok_or(Status::LocProt)
     }
 
     /// Puts what a READ or an atomic has brought into its buffers.
@@ -213,7 +215,10 @@ impl Engine {
 
     /// Gives the model the send requests that have been posted.
     pub fn take_sends(&mut self, qp: &mut Qp) {
-        if !matches!(qp.state, QpState::Rts | QpState::Sqd | QpState::Sqe | QpState::Err) {
+        if !matches!(
+            qp.state,
+            QpState::Rts | QpState::Sqd | QpState::Sqe | QpState::Err
+        ) {
             return;
         }
         while qp.sq.waiting() > 0 && !qp.broken {
@@ -235,7 +240,11 @@ impl Engine {
                 signaled: sq::signaled.get(unit) != 0,
                 solicited: sq::solicited.get(unit) != 0,
                 fence: sq::fence.get(unit) != 0,
-                ..SendWr::new(0, op.unwrap_or(SendOp::Send), if local { 0 } else { length })
+                ..SendWr::new(
+                    0,
+                    op.unwrap_or(SendOp::Send),
+                    if local { 0 } else { length },
+                )
             };
             let entry = Sent {
                 index,
@@ -337,7 +346,9 @@ impl Engine {
         let mut out = core::mem::take(&mut self.actions);
         while qp.rq.waiting() >= units {
             let index = qp.rq.at;
-            let len = recv_sges(&qp.rq, index, qp.stride).map(|s| s.len as u64).sum();
+            let len = recv_sges(&qp.rq, index, qp.stride)
+                .map(|s| s.len as u64)
+                .sum();
             let wr = RecvWr {
                 wr_id: qp.received,
                 len,

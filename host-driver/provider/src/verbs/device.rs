@@ -5,8 +5,8 @@ use crate::abi::*;
 use crate::card::sim::SimCard;
 use crate::card::Card;
 use crate::ctx::{Ctx, Identity};
-use crate::register::library;
 use crate::hce::{self, Chosen, Decisions};
+use crate::register::library;
 use crate::say;
 use crate::soft::{Port, SoftCard};
 use crate::tree::{FIRST_UVERBS, GIDS};
@@ -118,12 +118,18 @@ fn card_of(sim: SimCard, id: &Identity, name: &str) -> Result<(Box<dyn Card>, De
     let switches = std::env::var("METAROCE_HCE").unwrap_or_default();
     let hce = hce::decide(features, &switches).map_err(|e| Refused(e, libc::EINVAL))?;
     if hce.show {
-        say(&format!("{name}: who does what\n{}", hce.table().trim_end()));
+        say(&format!(
+            "{name}: who does what\n{}",
+            hce.table().trim_end()
+        ));
     }
     if let Some(path) = std::env::var_os("METAROCE_HCE_REPORT").filter(|p| !p.is_empty()) {
         std::fs::write(&path, hce.json(name)).map_err(|e| {
             let path = Path::new(&path).display();
-            Refused(format!("METAROCE_HCE_REPORT: {path} can't be written ({e})"), libc::EINVAL)
+            Refused(
+                format!("METAROCE_HCE_REPORT: {path} can't be written ({e})"),
+                libc::EINVAL,
+            )
         })?;
     }
     if hce.transport() == Chosen::Hardware {

@@ -56,7 +56,10 @@ pub struct RawServer {
 impl RawServer {
     pub fn start(path: &Path, net: Net) -> RawServer {
         let listener = listen(path);
-        let (stop, counts) = (Arc::new(AtomicBool::new(false)), Arc::new(Counts::default()));
+        let (stop, counts) = (
+            Arc::new(AtomicBool::new(false)),
+            Arc::new(Counts::default()),
+        );
         let (s, c) = (stop.clone(), counts.clone());
         let thread = std::thread::spawn(move || {
             Wire {
@@ -208,7 +211,11 @@ impl Wire {
         }
         while let Some((offset, v)) = self.clients[i].link.as_mut().and_then(Link::doorbell) {
             busy = true;
-            assert_eq!(offset / PAGE as u64, self.clients[i].pasid as u64, "its own page");
+            assert_eq!(
+                offset / PAGE as u64,
+                self.clients[i].pasid as u64,
+                "its own page"
+            );
             self.rung(i, offset as u32 % PAGE, &v);
         }
         let c = &mut self.clients[i];
@@ -242,7 +249,10 @@ impl Wire {
             }
             doorbell::RAW_TX => {
                 let (index, len) = (raw_tx::index.get(v) as u16, raw_tx::len.get(v) as usize);
-                assert!(c.tx.on && index == c.tx.index, "frames in the order of the ring");
+                assert!(
+                    c.tx.on && index == c.tx.index,
+                    "frames in the order of the ring"
+                );
                 let legal = regs::RAW_TX_MIN as usize..=regs::RAW_TX_MAX as usize;
                 assert!(legal.contains(&len), "{len} bytes");
                 let slots = 1u64 << c.tx.log;
@@ -335,4 +345,3 @@ impl Wire {
         }
     }
 }
-

@@ -191,4 +191,3 @@ pub fn compile(source: &str, to: &Path) -> bool {
     assert!(gcc.status().unwrap().success());
     true
 }
-
