@@ -23,7 +23,7 @@ const NO: u8 = 4;
 
 /// What stands for a manifest.
 const WHAT: &str =
-    "File (JSON or CBOR image, - for standard input), or sim-100g, ecp5-1g, mini, or device:NAME for what a verbs device says";
+    "File (JSON or CBOR image, - for standard input), or sim-100g, ecp5-1g, mini, or device:NAME for what a verbs device says, or rom:NAME for what is in the ROM of a MetaRoCE card";
 
 #[derive(Clone, Copy, ValueEnum)]
 pub enum Profile {
@@ -114,6 +114,9 @@ pub enum Caps {
 fn load(what: &str) -> Result<(Manifest, Vec<Finding>), Error> {
     if let Some(device) = what.strip_prefix("device:") {
         return Ok((crate::caps_device::manifest(device)?, vec![]));
+    }
+    if let Some(device) = what.strip_prefix("rom:") {
+        return json::take(&crate::caps_rom::image(device)?[..], 0);
     }
     if what == "-" {
         return json::take(std::io::stdin().lock(), 0);

@@ -2,6 +2,7 @@
 
 mod caps;
 mod caps_device;
+mod caps_rom;
 mod conform;
 mod daemon;
 mod doctor;

@@ -235,6 +235,27 @@ fn profile() {
         .has("amc-full");
 }
 
+/// The Verilated card's ROM, read through its registers by its driver, is the manifest of its configuration.
+#[test]
+fn the_rom_of_a_card() {
+    if !have("ibv_devinfo") {
+        return;
+    }
+    caps(&["show", "rom:nobody"])
+        .code(1)
+        .has("rom:nobody: ibv_devinfo: ");
+    let lab = Lab::new();
+    let shown = lab.dir.join("rom.json");
+    let line = format!(
+        "{METAROCE} caps show --json rom:metaroce0 > {}",
+        shown.display()
+    );
+    lab.metaroce(&["run", "--", "sh", "-c", &line])
+        .wait(60)
+        .ok();
+    assert_eq!(json::read(&shown).unwrap(), Manifest::of(&SIM_100G));
+}
+
 /// What the driver of a simulated card says through verbs is within its manifest; the tables are equal. (Queues are shorter, and SGEs fewer, by the driver's own limits.)
 #[test]
 fn a_verbs_device() {

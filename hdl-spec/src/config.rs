@@ -178,8 +178,8 @@ impl Config {
         if self.log_tags > 7 {
             return Err("log_tags must be <= 7: payload read tags are 0x00..0x7F");
         }
-        if self.log_pasid > 12 {
-            return Err("log_pasid must be <= 12: a PASID is 12 bits on the card");
+        if self.log_pasid > 11 {
+            return Err("log_pasid must be <= 11: the last doorbell pages of the BAR are the window onto the ROM");
         }
         if self.bus_bits as u64 * self.clock_khz as u64 * 100 < self.line_mbps as u64 * 112 * 1000 {
             return Err(

@@ -7,6 +7,11 @@ pub const PAGE: u32 = 4096;
 /// Bits of a BAR offset.
 pub const BAR_BITS: u32 = 24;
 
+/// Window onto the ROM that holds the capability manifest: the last [`ROM_MAX`] bytes of the BAR, read in words of 32 bits (little-endian), zero
+/// behind the image. A host finds it by the registers `ROM_OFFSET` and `ROM_BYTES`, or by a PCIe DVSEC with the same two values.
+pub const ROM_BASE: u32 = (1 << BAR_BITS) - ROM_MAX;
+pub const ROM_MAX: u32 = 1 << 16;
+
 /// How a register may be used.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Access {
@@ -66,6 +71,8 @@ pub mod admin {
         CLOCK_10KHZ 0x024 Ro "Core clock in units of 10 kHz (32227 = 322.27 MHz)";
         FEATURES 0x028 Ro "What this card can do beyond SEND, WRITE and READ. Bit 0: atomics. Bit 1: memory windows, invalidation. Bit 2: shared receive queues. Bit 3: inline data, direct WQEs. Bit 4: queue pairs, commands and rings in hardware. Bit 5: raw packet queues";
         LOG_PD 0x02C Ro "log2 of the PD table";
+        ROM_OFFSET 0x030 Ro "BAR offset of the window onto the ROM with the capability manifest (its CBOR image)";
+        ROM_BYTES 0x034 Ro "Bytes of that image";
         PCIE_LIMITS 0x040 Rw "Bits 2:0 log2(MPS/128) (0..=2), bits 6:4 log2(MRRS/128) (0..=5)";
         LINK 0x044 Rw "Bit 0: link up. Down: frames neither leave nor enter. A change is PORT_ACTIVE or PORT_ERR in every event queue";
         MAC_LO 0x048 Rw "The port's MAC, low 32 bits (first wire byte lowest)";

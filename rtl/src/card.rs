@@ -360,7 +360,7 @@ impl<
             placement: Placement::new(0xA8),
             windows: Default::default(),
             sequencer: Default::default(),
-            regs: Regs::new(c.features()),
+            regs: Regs::new(c.features(), &rom_image(c)),
             pl_arb: Default::default(),
             err_a: Default::default(),
             err_b: Default::default(),

@@ -68,7 +68,10 @@ pub fn blocks() -> Vec<Entry> {
     block!(
         b,
         "regs",
-        regs::Regs::<512, 11, 13, 10, 8, 6, 16, 322_266>::default()
+        regs::Regs::<512, 11, 13, 10, 8, 6, 16, 322_266>::new(
+            metaroce_hdl_spec::config::SIM_100G.features(),
+            &regs::rom_image(&metaroce_hdl_spec::config::SIM_100G)
+        )
     );
     b
 }

@@ -1,5 +1,5 @@
 //! Registers: fixed values, written ones, no increment lost; and rust-hdl = Verilator.
-use metaroce_hdl_spec::regs::{admin as a, COUNTERS};
+use metaroce_hdl_spec::regs::{admin as a, COUNTERS, ROM_BASE, ROM_MAX};
 use metaroce_rtl::diff::{Diff, Rng};
 use metaroce_rtl::inputs;
 use metaroce_rtl::regs::Regs;
@@ -137,6 +137,45 @@ fn registers_and_counters() {
     assert!(want[0] < 1 << 32);
 }
 
+/// An image with an odd number of bytes, so that the last word is filled up.
+fn with_rom() -> (R, Vec<u8>) {
+    let mut rng = Rng(5);
+    let image: Vec<u8> = (0..1001).map(|_| rng.below(256) as u8).collect();
+    (R::new(a::FEATURES_ALL, &image), image)
+}
+
+#[test]
+fn rom() {
+    let (mut u, image) = with_rom();
+    u.connect_all();
+    assert_eq!(read(&mut u, a::ROM_BYTES, false), 1001);
+    assert_eq!(read(&mut u, a::ROM_OFFSET, false), ROM_BASE);
+    for at in (0..image.len() as u32 + 40)
+        .step_by(4)
+        .chain([4000, 4096, 0x8000, ROM_MAX - 4])
+    {
+        let mut w = [0; 4];
+        for (i, b) in w.iter_mut().enumerate() {
+            *b = image.get(at as usize + i).copied().unwrap_or(0);
+        }
+        let v = read(&mut u, ROM_BASE + at, at % 8 == 0);
+        assert_eq!(v.to_le_bytes(), w, "{at}");
+    }
+    // the pages before the window
+    assert_eq!(read(&mut u, ROM_BASE - 0x1000, false), 0);
+    assert_eq!(read(&mut u, 0x1_0000, false), 0);
+}
+
+/// The ROM of a named configuration is its manifest.
+#[test]
+fn rom_of_a_configuration() {
+    for c in metaroce_hdl_spec::config::ALL {
+        let image = metaroce_rtl::regs::rom_image(c);
+        let m = metaroce_manifest::cbor::decode(&image).unwrap();
+        assert_eq!(m.card.name, c.name);
+    }
+}
+
 /// The carry into the high word, and the high word that goes with the low one.
 #[test]
 fn wide_counters() {
@@ -163,7 +202,7 @@ fn wide_counters() {
 fn diff_regs() {
     Diff::new(
         "regs_512",
-        R::default,
+        || with_rom().0,
         inputs!(
             rst,
             mmio_rd_valid,
@@ -180,7 +219,10 @@ fn diff_regs() {
     .stim(|s| {
         let page = s.rng.below(8) / 7;
         let off = [s.rng.below(24) * 4, 0x3F8 + s.rng.below(72) * 4][s.rng.below(2) as usize];
-        s.set("mmio_rd_addr", page << 12 | off);
+        let rom = ROM_BASE as u64
+            + [s.rng.below(260) * 4, s.rng.below(0x4000) * 4][s.rng.below(2) as usize];
+        let at = if s.rng.p(0.4) { rom } else { page << 12 | off };
+        s.set("mmio_rd_addr", at);
     })
     .run();
 }

@@ -518,8 +518,9 @@ fn serve_clients(node: &mut Node, shared: &Shared) {
         }
     }
     for (pasid, tag, addr) in reads {
-        // The administrator's page is read-only for clients; other pages have no readable registers.
-        let v = if addr < metaroce_hdl_spec::regs::PAGE {
+        // The administrator's page is read-only for clients, and there is the ROM; other pages have no readable registers.
+        use metaroce_hdl_spec::regs::{BAR_BITS, PAGE, ROM_BASE};
+        let v = if addr < PAGE || (ROM_BASE..1 << BAR_BITS).contains(&addr) {
             node.mmio_read(addr & !3)
         } else {
             u32::MAX

@@ -213,7 +213,7 @@ impl Ctx {
             direct: features & admin::FEATURE_DIRECT != 0,
             srq: features & admin::FEATURE_SRQ != 0,
         };
-        Ok(())
+        crate::rom::copy_if_asked(self.card.as_ref())
     }
 
     /// The context behind an `ibv_context`: our pointer follows it.

@@ -14,6 +14,7 @@ pub mod hce;
 pub mod layout;
 pub mod ops;
 mod register;
+mod rom;
 pub mod soft;
 mod sync;
 pub mod tree;

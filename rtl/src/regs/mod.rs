@@ -1,9 +1,13 @@
 //! Identification, limits, administrator's registers and counters.
 
+mod image;
+
 use crate::prims::SdpRam2R;
 use array_init::array_init;
+pub use image::ImageRom;
 use metaroce_hdl_spec::regs::{self, admin as a};
-use metaroce_hdl_spec::{HOST_ABI_MAJOR, HOST_ABI_MINOR};
+use metaroce_hdl_spec::{config::Config, HOST_ABI_MAJOR, HOST_ABI_MINOR};
+use metaroce_manifest::Manifest;
 use rust_hdl::prelude::*;
 
 /// Counters of the card.
@@ -11,11 +15,16 @@ pub const COUNTERS: usize = regs::COUNTERS.len();
 /// SGEs that a work request may have: a receive slot holds four.
 pub const MAX_SGE: u32 = 16;
 
-/// Registers of BAR page 0.
+/// The capability manifest of a configuration, as the card's ROM holds it.
+pub fn rom_image(c: &Config) -> Vec<u8> {
+    metaroce_manifest::cbor::encode(&Manifest::of(c))
+}
+
+/// Registers of BAR page 0, and the ROM with the capability manifest.
 ///
 /// * `W` bus bits, `LQ`, `LM`, `LC`, `LD` log2 of tables, `LP` log2 of PASIDs, `RD` READs in flight, `KHZ` core clock.
-/// * Read: `mmio_rd_valid` for one cycle (or held until done), answer 3 cycles later with one `mmio_rd_done`. Other pages and holes
-///   read as zero. One read at a time; a valid is not looked at in the cycle of `mmio_rd_done`.
+/// * Read: `mmio_rd_valid` for one cycle (or held until done), answer 3 cycles later with one `mmio_rd_done`. The last 64 KiB of the
+///   BAR are the manifest's CBOR image (`ROM_OFFSET`, `ROM_BYTES`), in words of 32 bits; other pages and holes read as zero. One read at a time; a valid is not looked at in the cycle of `mmio_rd_done`.
 /// * Writes come from the doorbell block on `adm`.
 /// * Counters are 48 bits. Reading the low word keeps the high word for the read that follows. An increment shows up in at most
 ///   66 cycles; none is lost. `rst` clears them (64 cycles, in which increments wait).
@@ -52,6 +61,7 @@ pub struct Regs<
     pub quota: Signal<Out, Bits<64>>,
     pub idle: Signal<Out, bool>,
     fixed: SyncROM<Bits<32>, 10>,
+    image: ImageRom,
     sums: SdpRam2R<Bits<48>, 6>,
     pending: [DFF<Bits<23>>; COUNTERS],
     turn: DFF<Bits<6>>,
@@ -82,10 +92,13 @@ pub struct Regs<
     a_quota_b: Constant<Bits<12>>,
     a_counters: Constant<Bits<12>>,
     a_end: Constant<Bits<12>>,
+    rom_page: Constant<Bits<8>>,
+    rom_words: Constant<Bits<15>>,
     off: Signal<Local, Bits<12>>,
     ctr_off: Signal<Local, Bits<12>>,
     is_ctr: Signal<Local, bool>,
     user: Signal<Local, bool>,
+    rom: Signal<Local, bool>,
     sum0: Signal<Local, Bits<48>>,
     sum1: Signal<Local, Bits<48>>,
     grown: Signal<Local, Bits<48>>,
@@ -108,7 +121,7 @@ impl<
     > Default for Regs<W, LQ, LM, LC, LD, LP, RD, KHZ>
 {
     fn default() -> Self {
-        Self::new(a::FEATURES_ALL)
+        Self::new(a::FEATURES_ALL, &[])
     }
 }
 
@@ -123,8 +136,14 @@ impl<
         const KHZ: usize,
     > Regs<W, LQ, LM, LC, LD, LP, RD, KHZ>
 {
-    /// `features`: what register FEATURES says.
-    pub fn new(features: u32) -> Self {
+    /// `features`: what register FEATURES says; `image`: the ROM, at most 64 KiB.
+    pub fn new(features: u32, image: &[u8]) -> Self {
+        assert!(
+            image.len() <= regs::ROM_MAX as usize,
+            "an image of {} bytes in a window of {}",
+            image.len(),
+            regs::ROM_MAX
+        );
         assert!(COUNTERS <= 64, "the counter RAM has 64 words");
         let mut fixed = vec![Bits::<32>::default(); 1024];
         for (at, v) in [
@@ -138,6 +157,8 @@ impl<
             (a::MAX_SGE, MAX_SGE),
             (a::MAX_RD, RD as u32),
             (a::FEATURES, features),
+            (a::ROM_OFFSET, regs::ROM_BASE),
+            (a::ROM_BYTES, image.len() as u32),
             (a::MAX_PASID, (1 << LP) - 1),
             (a::CLOCK_10KHZ, (KHZ as u32 + 5) / 10),
         ] {
@@ -165,6 +186,7 @@ impl<
             seed_we: Default::default(),
             idle: Default::default(),
             fixed: SyncROM::from(fixed.into_iter()),
+            image: ImageRom::new(image),
             sums: Default::default(),
             pending: array_init(|_| Default::default()),
             turn: Default::default(),
@@ -193,6 +215,9 @@ impl<
             a_quota_b: Constant::new((a::LIMIT_CQ_PD as u64).into()),
             a_counters: Constant::new((a::COUNTERS as u64).into()),
             a_end: Constant::new((a::COUNTERS as u64 + 8 * COUNTERS as u64).into()),
+            rom_page: Constant::new(((regs::ROM_BASE >> 16) as u64).into()),
+            rom_words: Constant::new((image.len().div_ceil(4) as u64).into()),
+            rom: Default::default(),
             off: Default::default(),
             ctr_off: Default::default(),
             is_ctr: Default::default(),
@@ -224,7 +249,7 @@ impl<
     fn update(&mut self) {
         dff_setup!(self, clock, turn, turn1, add, go, clearing, limits, link_r, mac_lo, mac_hi);
         dff_setup!(self, clock, seed_r, seed_p, quota_a, quota_b, phase, at, high, out, done);
-        clock!(self, clock, fixed, sums);
+        clock!(self, clock, fixed, image, sums);
 
         // counters: increments wait in small registers and are added to the RAM in turn
         self.turn.d.next = self.turn.q.val() + 1;
@@ -296,6 +321,9 @@ impl<
         self.ctr_off.next = self.off.val() - self.a_counters.val();
         self.is_ctr.next =
             (self.off.val() >= self.a_counters.val()) & (self.off.val() < self.a_end.val());
+        self.image.addr.next = self.at.q.val().get_bits::<14>(2);
+        self.rom.next = (self.at.q.val().get_bits::<8>(16) == self.rom_page.val())
+            & (bit_cast::<15, 14>(self.at.q.val().get_bits::<14>(2)) < self.rom_words.val());
         self.fixed.address.next = self.off.val().get_bits::<10>(2);
         self.sums.raddr1.next = self.ctr_off.val().get_bits::<6>(3);
         self.sum1.next = self.sums.rdata1.val();
@@ -349,6 +377,9 @@ impl<
                 }
                 if self.user.val() {
                     self.out.d.next = 0.into();
+                }
+                if self.rom.val() {
+                    self.out.d.next = self.image.data.val();
                 }
                 self.done.d.next = true;
                 self.phase.d.next = 0.into();

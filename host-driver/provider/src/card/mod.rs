@@ -27,7 +27,7 @@ pub trait Card: Send + Sync {
     fn direct(&self, reg: u32, unit: &[u8; 64]);
     /// A doorbell without waiting; false = full, nothing was written.
     fn try_doorbell(&self, reg: u32, value: u64) -> bool;
-    /// Reads a 32-bit register of page 0 (`regs::admin`).
+    /// Reads a 32-bit register of page 0 (`regs::admin`), or of the window onto the ROM (`regs::ROM_BASE`).
     fn register(&self, offset: u32) -> Result<u32, Errno>;
     /// Zeroed memory, aligned to its size rounded up to a power of two, at most 4 KiB.
     fn alloc(&self, bytes: usize) -> Option<Dma>;
