@@ -1,7 +1,7 @@
 //! What a post and a poll cost: every instruction between two breakpoints of `tests/c/steps.c` is stepped through and
 //! counted. The figures are in docs/results/instructions.md.
 
-use super::{compile, World};
+use super::{compile, Server, World};
 use std::os::unix::process::CommandExt;
 
 /// Highest count of instructions of a post and its poll together.
@@ -134,7 +134,7 @@ const SECTIONS: [&str; 10] = [
 
 #[test]
 fn instructions_of_post_and_poll() {
-    let w = World::awake("steps");
+    let w = World::with("steps", |at| Box::new(Server::with(at, true)));
     let exe = w.root.join("steps");
     if !compile("steps.c", &exe) {
         return;

@@ -1,0 +1,139 @@
+//! The transport in software above raw packet queues: unmodified verbs programs, over a network that loses, doubles and reorders frames.
+mod fake;
+mod world;
+
+use fake::{Net, RawServer};
+use world::*;
+
+fn new(name: &str, net: Net) -> World {
+    World::with(name, |at| Box::new(RawServer::start(at, net)))
+}
+
+const PERFECT: Net = Net {
+    seed: 1,
+    lose: 0,
+    double: 0,
+    delay: 0,
+};
+
+#[test]
+fn pingpong() {
+    if !installed("ibv_rc_pingpong") {
+        return;
+    }
+    let w = new("soft-pp", PERFECT);
+    for args in [
+        &["-g", "1", "-n", "50"][..],
+        &["-g", "1", "-n", "50", "-e"],
+        &["-g", "2", "-n", "20", "-s", "70000", "-c"],
+        &["-g", "0", "-n", "20", "-s", "1", "-c"],
+    ] {
+        let [s, c] = w.pair("ibv_rc_pingpong", args);
+        assert!(s.contains("iters in") && c.contains("iters in"), "{s}\n{c}");
+    }
+}
+
+#[test]
+fn unreliable_pingpong() {
+    if !installed("ibv_uc_pingpong") {
+        return;
+    }
+    let w = new("soft-upp", PERFECT);
+    w.pair("ibv_uc_pingpong", &["-g", "1", "-n", "20"]);
+    w.pair("ibv_uc_pingpong", &["-g", "2", "-n", "20", "-s", "20000"]);
+    w.pair("ibv_ud_pingpong", &["-g", "1", "-n", "20", "-s", "1024"]);
+    w.pair(
+        "ibv_ud_pingpong",
+        &["-g", "2", "-n", "20", "-s", "512", "-e"],
+    );
+}
+
+#[test]
+fn shared_receives() {
+    if !installed("ibv_srq_pingpong") {
+        return;
+    }
+    let w = new("soft-srq", PERFECT);
+    w.pair("ibv_srq_pingpong", &["-g", "1", "-n", "200", "-q", "4"]);
+    w.pair(
+        "ibv_srq_pingpong",
+        &["-g", "1", "-n", "200", "-q", "4", "-e"],
+    );
+}
+
+#[test]
+fn perftest() {
+    if !installed("ib_write_bw") {
+        return;
+    }
+    let w = new("soft-pt", PERFECT);
+    for (program, args) in [
+        ("ib_write_bw", &["-n", "50", "-s", "65536"][..]),
+        ("ib_write_bw", &["-n", "20", "-s", "4096", "-q", "4", "-b"]),
+        ("ib_read_bw", &["-n", "20", "-s", "9000"]),
+        ("ib_read_bw", &["-n", "5", "-s", "1000000"]),
+        ("ib_send_bw", &["-n", "50", "-s", "1000"]),
+        ("ib_send_bw", &["-n", "50", "-s", "1000", "-e"]),
+        ("ib_send_lat", &["-n", "20", "-s", "64"]),
+        ("ib_write_lat", &["-n", "20", "-s", "2", "-I", "200"]),
+        ("ib_atomic_bw", &["-n", "20"]),
+        ("ib_atomic_bw", &["-n", "20", "-A", "CMP_AND_SWAP"]),
+        ("ib_send_lat", &["-c", "UD", "-n", "20", "-s", "64"]),
+        ("ib_send_bw", &["-c", "UC", "-n", "20", "-s", "6400"]),
+        (
+            "ib_send_bw",
+            &["-r", "64", "--use-srq", "-q", "3", "-n", "20", "-s", "6400"],
+        ),
+        ("ib_send_bw", &["-a", "-n", "5"]),
+    ] {
+        w.pair(program, args);
+    }
+}
+
+/// What verbs promise: the same programs as for a card that has queue pairs.
+#[test]
+fn semantics() {
+    let w = new("soft-sem", PERFECT);
+    for (name, lines) in [("semantics", 1), ("extended", 0)] {
+        let exe = w.root.join(name);
+        if !compile(&format!("{name}.c"), &exe) {
+            return;
+        }
+        let o = w.run(exe.to_str().unwrap(), &[]);
+        assert!(o.status.success(), "{name}: {}", both(&o));
+        assert_eq!(both(&o).matches("metaroce:").count(), lines, "{}", both(&o));
+    }
+}
+
+/// Every status that a request can have, contents and events, between two cards: `tests/c/reliable.c`.
+#[test]
+fn statuses() {
+    let w = new("soft-st", PERFECT);
+    let exe = w.root.join("reliable");
+    if !compile("reliable.c", &exe) {
+        return;
+    }
+    let o = w.run(exe.to_str().unwrap(), &[]);
+    assert!(o.status.success(), "{}", both(&o));
+    assert!(o.stderr.is_empty(), "{}", both(&o));
+}
+
+/// Contents stay right on a network that loses, doubles and reorders.
+#[test]
+fn faults_of_the_network() {
+    for seed in 1..4 {
+        let net = Net {
+            seed,
+            lose: 20,
+            double: 20,
+            delay: 20,
+        };
+        let w = new(&format!("soft-net{seed}"), net);
+        let exe = w.root.join("reliable");
+        if !compile("reliable.c", &exe) {
+            return;
+        }
+        let o = w.run(exe.to_str().unwrap(), &["faults"]);
+        assert!(o.status.success(), "seed {seed}: {}", both(&o));
+    }
+}
