@@ -181,3 +181,13 @@ fn death_of_the_simulator() {
         w.server = Some(Box::new(Server::start(&w.root.join("cardd.sock"))));
     }
 }
+
+/// The card never sleeps, so that no doorbell has to wake it.
+#[test]
+#[cfg(target_arch = "x86_64")]
+fn instructions_of_post_and_poll() {
+    let w = World::with("steps", |at| Box::new(Server::with(at, true)));
+    if let Some(all) = steps::measure(&w, &[]) {
+        steps::limits(&all);
+    }
+}

@@ -1,5 +1,7 @@
 //! The transport in software above raw packet queues: unmodified verbs programs, over a network that loses, doubles and reorders frames.
 mod fake;
+#[cfg(target_arch = "x86_64")]
+mod steps;
 mod world;
 
 use fake::{Net, RawServer};
@@ -225,4 +227,17 @@ fn decisions() {
         assert!(!o.status.success() && t.contains(why), "{switch}: {t}");
     }
     assert!(run("qp_state_offload=software").status.success());
+}
+
+/// What the transport in software costs the thread that posts and polls. The frame is made and sent within the post.
+#[test]
+#[cfg(target_arch = "x86_64")]
+fn instructions_of_post_and_poll() {
+    let w = new("soft-steps", PERFECT);
+    let Some(all) = steps::measure(&w, &["may allocate"]) else {
+        return;
+    };
+    for c in all {
+        assert!(c.instructions < 6000 || cfg!(debug_assertions), "{c:?}");
+    }
 }
