@@ -30,6 +30,7 @@ use std::{
 pub fn sim_config(a: &SimArgs) -> SimConfig {
     SimConfig {
         cards: a.cards as usize,
+        minis: a.minis(),
         fabric: FabricConfig {
             rate_mbps: a.rate * 1000,
             delay_ns: a.delay,
