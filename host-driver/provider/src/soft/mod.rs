@@ -28,6 +28,7 @@ use engine::Engine;
 use metaroce_hdl_spec::regs::admin;
 use metaroce_hdl_spec::wqe;
 use std::collections::VecDeque;
+use std::panic::AssertUnwindSafe;
 use std::sync::atomic::{fence, AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, TryLockError};
 use std::thread::JoinHandle;
@@ -155,6 +156,9 @@ impl Shared {
                 // its holder looks at the doorbells after it has let go
                 Err(TryLockError::WouldBlock) => return helped,
             };
+            if self.over() {
+                return helped;
+            }
             helped = true;
             let mut call = false;
             if let Some(e) = guard.as_mut() {
@@ -212,6 +216,18 @@ impl Shared {
         self.alarm.notify_one();
     }
 
+    fn over(&self) -> bool {
+        self.stopping.load(Ordering::Relaxed) || self.dead.load(Ordering::Relaxed)
+    }
+
+    fn die(&self, why: &str) {
+        self.dead.store(true, Ordering::Relaxed);
+        self.call(false);
+        if let Some(events) = self.events() {
+            events.died(why);
+        }
+    }
+
     fn events(&self) -> Option<Arc<dyn Events>> {
         self.events.lock().unwrap().clone()
     }
@@ -220,7 +236,8 @@ impl Shared {
     fn serve(&self) {
         let mut fired = false;
         let mut retry = false;
-        while !self.stopping.load(Ordering::Relaxed) {
+        // on a dead card the verbs above flush what is posted: nothing may complete here then
+        while !self.over() {
             let mut guard = self.lock();
             let Some(e) = guard.as_mut() else { return };
             e.clock.look();
@@ -259,7 +276,7 @@ impl Shared {
                 continue;
             }
             let bed = self.bed.lock().unwrap();
-            let awake = |b: &mut Bed| !b.called && !self.stopping.load(Ordering::Relaxed);
+            let awake = |b: &mut Bed| !b.called && !self.over();
             let (mut bed, _) = self.alarm.wait_timeout_while(bed, sleep, awake).unwrap();
             fired = bed.fired;
             *bed = Bed::default();
@@ -278,23 +295,19 @@ impl Events for RawEvents {
         false
     }
     fn died(&self, why: &str) {
-        self.0.dead.store(true, Ordering::Relaxed);
-        self.0.call(false);
-        if let Some(events) = self.0.events() {
-            events.died(why);
-        }
+        self.0.die(why);
     }
 }
 
 impl Card for SoftCard {
     fn doorbell(&self, reg: u32, value: u64) {
-        if !self.shared.dead.load(Ordering::Relaxed) {
+        if !self.shared.over() {
             self.shared.ring(Rung::Value(reg, value));
         }
     }
 
     fn direct(&self, _reg: u32, unit: &[u8; 64]) {
-        if !self.shared.dead.load(Ordering::Relaxed) {
+        if !self.shared.over() {
             self.shared.ring(Rung::Unit(*unit));
         }
     }
@@ -346,7 +359,13 @@ impl Card for SoftCard {
             std::thread::Builder::new()
                 .name("metaroce-soft".into())
                 .stack_size(256 * 1024)
-                .spawn(move || shared.serve())
+                .spawn(move || {
+                    // rather a dead device than one that hangs
+                    let serve = AssertUnwindSafe(|| shared.serve());
+                    if std::panic::catch_unwind(serve).is_err() {
+                        shared.die("the transport in software has failed");
+                    }
+                })
         })?;
         *self.thread.lock().unwrap() = Some(thread);
         Ok(())
