@@ -10,6 +10,7 @@ use crate::{
     CardKind, FaultsOn, SimArgs,
 };
 use anyhow::{bail, Context, Result};
+use clap::ValueEnum;
 use metaroce_cm::Cm;
 use metaroce_tb::server::{serve as serve_sim, CardReport, Control, ServerConfig};
 use std::{
