@@ -135,7 +135,7 @@ fn faults_of_the_network() {
         if !compile("reliable.c", &exe) {
             return;
         }
-        let o = w.run(exe.to_str().unwrap(), &["faults"]);
+        let o = w.run(exe.to_str().unwrap(), &["data"]);
         assert!(o.status.success(), "seed {seed}: {}", both(&o));
     }
 }
