@@ -32,7 +32,7 @@ use std::panic::AssertUnwindSafe;
 use std::sync::atomic::{fence, AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, TryLockError};
 use std::thread::JoinHandle;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 /// Frames that are taken or sent before others get the engine.
 const BATCH: usize = 64;
@@ -43,6 +43,8 @@ const RETRY: Duration = Duration::from_millis(1);
 /// Shortest and longest sleep before a timer is looked at.
 const NAP: Duration = Duration::from_micros(100);
 const LONG: Duration = Duration::from_secs(1);
+/// How long a device that is closed waits for its last frames to leave.
+const LEAVE: Duration = Duration::from_secs(2);
 
 pub struct SoftCard {
     shared: Arc<Shared>,
@@ -101,6 +103,19 @@ impl SoftCard {
             }),
             parts: Mutex::new(Some(Parts { pasid, port, time })),
             thread: Mutex::new(None),
+        }
+    }
+
+    /// What has been sent leaves before the card is told to forget the rings: the peer's last request has its acknowledgement.
+    fn leave(&self) {
+        let end = Instant::now() + LEAVE;
+        while let Some(e) = self.shared.lock().as_mut() {
+            let dead = self.shared.dead.load(Ordering::Relaxed);
+            if dead || e.rings.drained() || Instant::now() > end {
+                return e.rings.disable();
+            }
+            // the lock is let go at the end of the block, and nobody is there who wants it
+            std::thread::sleep(NAP);
         }
     }
 
@@ -385,9 +400,7 @@ impl Card for SoftCard {
         if let Some(thread) = self.thread.lock().unwrap().take() {
             let _ = thread.join();
         }
-        if let Some(e) = self.shared.lock().as_ref() {
-            e.rings.disable();
-        }
+        self.leave();
         self.shared.raw.stop();
         *self.shared.events.lock().unwrap() = None;
     }
