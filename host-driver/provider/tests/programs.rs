@@ -7,9 +7,6 @@ mod steps;
 mod world;
 
 use fake::Server;
-use std::os::unix::fs::PermissionsExt;
-use std::path::Path;
-use std::process::Command;
 use std::time::{Duration, Instant};
 use world::*;
 
@@ -86,58 +83,10 @@ fn perftest() {
 /// rdma-core's own tests of the verbs that the card does. A test of something else skips itself on EOPNOTSUPP.
 #[test]
 fn pyverbs() {
-    let tests = Path::new("/usr/share/doc/rdma-core/tests");
-    let have = Command::new("/usr/bin/python3")
-        .args(["-c", "import pyverbs.device"])
-        .output();
-    if !have.is_ok_and(|o| o.status.success()) || !tests.exists() {
-        eprintln!("python3-pyverbs or rdma-core's tests are not installed: not run");
-        return;
-    }
     let w = new("py");
-    let dir = w.root.join("tests");
-    std::fs::create_dir(&dir).unwrap();
-    for f in std::fs::read_dir(tests).unwrap() {
-        let from = f.unwrap().path();
-        let name = from.file_name().unwrap().to_str().unwrap().to_string();
-        let packed = name.strip_suffix(".gz");
-        let data = match packed {
-            Some(_) => Command::new("zcat").arg(&from).output().unwrap().stdout,
-            None => std::fs::read(&from).unwrap(),
-        };
-        std::fs::write(dir.join(packed.unwrap_or(&name)), data).unwrap();
-    }
-    // Newer tests ask `rdma` for the kernel's links first. There are none: that program says so only where the kernel has
-    // RDMA, and fails elsewhere.
-    let bin = w.root.join("bin");
-    std::fs::create_dir(&bin).unwrap();
-    let rdma = bin.join("rdma");
-    std::fs::write(&rdma, "#!/bin/sh\necho '[]'\n").unwrap();
-    std::fs::set_permissions(&rdma, std::fs::Permissions::from_mode(0o755)).unwrap();
-    let path = format!("{}:{}", bin.display(), std::env::var("PATH").unwrap());
-    let args = [
-        "tests/run_tests.py",
-        "--dev",
-        "metaroce0",
-        "--port",
-        "1",
-        "--gid",
-        "1",
-        "-v",
-    ];
-    let args = args.iter().chain(PYVERBS).copied().collect::<Vec<_>>();
-    let o = finish(
-        w.command("/usr/bin/python3", &args)
-            .current_dir(&w.root)
-            .env("PATH", path)
-            .spawn()
-            .unwrap(),
-    );
-    let t = both(&o);
-    if std::env::var_os("METAROCE_TEST_SHOW").is_some() {
-        eprintln!("{t}");
-    }
-    assert!(o.status.success(), "{t}");
+    let Some(t) = world::pyverbs(&w, PYVERBS) else {
+        return;
+    };
     // Nothing that the provider can do is left out: this card has all QP types and atomics, whether the RTL has them or
     // not.
     for missing in [
@@ -230,5 +179,15 @@ fn death_of_the_simulator() {
         assert_eq!(err.matches("metaroce:").count(), 1, "one line: {err}");
         std::fs::remove_file(w.root.join("cardd.sock")).unwrap();
         w.server = Some(Box::new(Server::start(&w.root.join("cardd.sock"))));
+    }
+}
+
+/// The card never sleeps, so that no doorbell has to wake it.
+#[test]
+#[cfg(target_arch = "x86_64")]
+fn instructions_of_post_and_poll() {
+    let w = World::with("steps", |at| Box::new(Server::with(at, true)));
+    if let Some(all) = steps::measure(&w, &[]) {
+        steps::limits(&all);
     }
 }

@@ -1,5 +1,7 @@
 //! The transport in software above raw packet queues: unmodified verbs programs, over a network that loses, doubles and reorders frames.
 mod fake;
+#[cfg(target_arch = "x86_64")]
+mod steps;
 mod world;
 
 use fake::{Net, RawServer};
@@ -133,7 +135,109 @@ fn faults_of_the_network() {
         if !compile("reliable.c", &exe) {
             return;
         }
-        let o = w.run(exe.to_str().unwrap(), &["faults"]);
+        let o = w.run(exe.to_str().unwrap(), &["data"]);
         assert!(o.status.success(), "seed {seed}: {}", both(&o));
+    }
+}
+
+/// rdma-core's own tests of verbs.
+#[test]
+fn pyverbs() {
+    let w = new("soft-py", PERFECT);
+    let Some(t) = world::pyverbs(&w, PYVERBS) else {
+        return;
+    };
+    for missing in [
+        "UD QP",
+        "UC QP",
+        "QP type",
+        "Rereg",
+        "Atomic operations",
+        "SRQ",
+        "MW",
+        "window",
+    ] {
+        let skipped = t
+            .lines()
+            .find(|l| l.contains("skipped") && l.contains(missing));
+        assert_eq!(skipped, None, "{t}");
+    }
+    let passed = t.matches("... ok\n").count();
+    assert!(passed >= PYVERBS_PASS, "{passed}\n{t}");
+}
+
+/// Of rdma-core 44; later releases have more.
+const PYVERBS_PASS: usize = 90;
+
+const PYVERBS: &[&str] = &[
+    "tests.test_addr",
+    "tests.test_cq",
+    "tests.test_cq_events",
+    "tests.test_cqex",
+    "tests.test_device",
+    "tests.test_mr",
+    "tests.test_pd",
+    "tests.test_qp",
+    "tests.test_qpex",
+    "tests.test_atomic",
+    "tests.test_odp",
+    "tests.test_parent_domain",
+    "tests.test_relaxed_ordering",
+    "tests.test_fork",
+];
+
+/// The user chooses who does what, or learns why not; the decisions are in a file.
+#[test]
+fn decisions() {
+    if !installed("ibv_devinfo") {
+        return;
+    }
+    let w = new("soft-hce", PERFECT);
+    let report = w.root.join("hce.json");
+    let run = |switch: &str| {
+        let mut c = w.command("ibv_devinfo", &["-d", "metaroce1", "-v"]);
+        c.env("METAROCE_HCE", switch)
+            .env("METAROCE_HCE_REPORT", &report);
+        finish(c.spawn().unwrap())
+    };
+    let o = run("show");
+    let t = both(&o);
+    assert!(o.status.success(), "{t}");
+    for want in [
+        "max_srq_wr",
+        "ATOMIC_HCA",
+        "qp_state_offload         card absent   software",
+    ] {
+        assert!(t.contains(want), "no {want:?} in\n{t}");
+    }
+    let json = std::fs::read_to_string(&report).unwrap();
+    let row =
+        "{\"capability\": \"qp_state_offload\", \"card\": \"absent\", \"chosen\": \"software\"";
+    assert!(
+        json.contains("\"device\": \"metaroce1\"") && json.contains(row),
+        "{json}"
+    );
+    for (switch, why) in [
+        ("qp_state_offload=hardware", "raw packet queues only"),
+        ("qp_state_offload=perhaps", "'perhaps'"),
+        ("everything", "'everything'"),
+    ] {
+        let o = run(switch);
+        let t = both(&o);
+        assert!(!o.status.success() && t.contains(why), "{switch}: {t}");
+    }
+    assert!(run("qp_state_offload=software").status.success());
+}
+
+/// What the transport in software costs the thread that posts and polls. The frame is made and sent within the post.
+#[test]
+#[cfg(target_arch = "x86_64")]
+fn instructions_of_post_and_poll() {
+    let w = new("soft-steps", PERFECT);
+    let Some(all) = steps::measure(&w, &["may allocate"]) else {
+        return;
+    };
+    for c in all {
+        assert!(c.instructions < 6000 || cfg!(debug_assertions), "{c:?}");
     }
 }

@@ -301,8 +301,8 @@ impl Engine {
         qp.state = QpState::Err;
         if let Half::Rc(m) = &qp.half {
             match m.responder.refused() {
-                Some(NakCode::InvalidRequest) => self.event(event::QP_REQ_ERR, qp.qpn),
-                Some(_) => self.event(event::QP_ACCESS_ERR, qp.qpn),
+                Some(NakCode::RemoteAccess) => self.event(event::QP_ACCESS_ERR, qp.qpn),
+                Some(_) => self.event(event::QP_REQ_ERR, qp.qpn),
                 None => {}
             }
         }

@@ -137,7 +137,9 @@ impl Engine {
             }
             op::DESTROY_QP => {
                 let held = self.qp(id)?.holds();
-                self.qps[index(id)] = None;
+                if let Some(mut qp) = self.qps[index(id)].take() {
+                    self.send_answers(&mut qp);
+                }
                 released(held, r);
                 Ok(0)
             }
@@ -301,6 +303,7 @@ impl Engine {
         match (from, change.to) {
             (_, QpState::Reset) => {
                 released(qp.holds(), r);
+                self.send_answers(&mut qp);
                 qp.reset();
             }
             (QpState::Err, QpState::Err) => {}

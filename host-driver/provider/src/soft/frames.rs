@@ -2,7 +2,7 @@
 use super::act::Arrival;
 use super::engine::{index, Engine};
 use super::mem::{right, Mrs, Who, REMOTE_READ, REMOTE_WRITE};
-use super::qp::{sender, Half, Path, Qp};
+use super::qp::{sender, Half, Path, Qp, READ_CHUNK};
 use super::raw::ICRC;
 use super::work::Buffers;
 use crate::card::dma;
@@ -61,6 +61,9 @@ impl Memory for View<'_> {
     }
 }
 
+/// Answers that a QP that goes is given the time to send: an ACK behind the READ responses of one request.
+const LAST: usize = 2 * READ_CHUNK as usize;
+
 /// Why a packet can't be sent.
 enum Fault {
     /// Of the send request with this ordinal.
@@ -110,6 +113,22 @@ impl Engine {
             self.forget_sent(qp);
         }
         more
+    }
+
+    /// Before a QP goes: what it owes its peer for requests that have been completed here.
+    pub fn send_answers(&mut self, qp: &mut Qp) {
+        for _ in 0..LAST {
+            let Half::Rc(m) = &mut qp.half else { return };
+            if !self.rings.room() {
+                return;
+            }
+            let Some(tx) = m.responder.poll_transmit() else {
+                return;
+            };
+            if self.send(qp, &tx).is_err() {
+                return;
+            }
+        }
     }
 
     fn send(&mut self, qp: &Qp, tx: &Tx) -> Result<(), Fault> {

@@ -28,10 +28,11 @@ use engine::Engine;
 use metaroce_hdl_spec::regs::admin;
 use metaroce_hdl_spec::wqe;
 use std::collections::VecDeque;
+use std::panic::AssertUnwindSafe;
 use std::sync::atomic::{fence, AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, TryLockError};
 use std::thread::JoinHandle;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 /// Frames that are taken or sent before others get the engine.
 const BATCH: usize = 64;
@@ -42,6 +43,8 @@ const RETRY: Duration = Duration::from_millis(1);
 /// Shortest and longest sleep before a timer is looked at.
 const NAP: Duration = Duration::from_micros(100);
 const LONG: Duration = Duration::from_secs(1);
+/// How long a device that is closed waits for its last frames to leave.
+const LEAVE: Duration = Duration::from_secs(2);
 
 pub struct SoftCard {
     shared: Arc<Shared>,
@@ -103,6 +106,19 @@ impl SoftCard {
         }
     }
 
+    /// What has been sent leaves before the card is told to forget the rings: the peer's last request has its acknowledgement.
+    fn leave(&self) {
+        let end = Instant::now() + LEAVE;
+        while let Some(e) = self.shared.lock().as_mut() {
+            let dead = self.shared.dead.load(Ordering::Relaxed);
+            if dead || e.rings.drained() || Instant::now() > end {
+                return e.rings.disable();
+            }
+            // the lock is let go at the end of the block, and nobody is there who wants it
+            std::thread::sleep(NAP);
+        }
+    }
+
     fn begin(&self) -> Result<Engine, String> {
         let raw = &self.shared.raw;
         let parts = self.parts.lock().unwrap().take();
@@ -155,6 +171,9 @@ impl Shared {
                 // its holder looks at the doorbells after it has let go
                 Err(TryLockError::WouldBlock) => return helped,
             };
+            if self.over() {
+                return helped;
+            }
             helped = true;
             let mut call = false;
             if let Some(e) = guard.as_mut() {
@@ -212,6 +231,18 @@ impl Shared {
         self.alarm.notify_one();
     }
 
+    fn over(&self) -> bool {
+        self.stopping.load(Ordering::Relaxed) || self.dead.load(Ordering::Relaxed)
+    }
+
+    fn die(&self, why: &str) {
+        self.dead.store(true, Ordering::Relaxed);
+        self.call(false);
+        if let Some(events) = self.events() {
+            events.died(why);
+        }
+    }
+
     fn events(&self) -> Option<Arc<dyn Events>> {
         self.events.lock().unwrap().clone()
     }
@@ -220,7 +251,8 @@ impl Shared {
     fn serve(&self) {
         let mut fired = false;
         let mut retry = false;
-        while !self.stopping.load(Ordering::Relaxed) {
+        // on a dead card the verbs above flush what is posted: nothing may complete here then
+        while !self.over() {
             let mut guard = self.lock();
             let Some(e) = guard.as_mut() else { return };
             e.clock.look();
@@ -259,7 +291,7 @@ impl Shared {
                 continue;
             }
             let bed = self.bed.lock().unwrap();
-            let awake = |b: &mut Bed| !b.called && !self.stopping.load(Ordering::Relaxed);
+            let awake = |b: &mut Bed| !b.called && !self.over();
             let (mut bed, _) = self.alarm.wait_timeout_while(bed, sleep, awake).unwrap();
             fired = bed.fired;
             *bed = Bed::default();
@@ -278,23 +310,19 @@ impl Events for RawEvents {
         false
     }
     fn died(&self, why: &str) {
-        self.0.dead.store(true, Ordering::Relaxed);
-        self.0.call(false);
-        if let Some(events) = self.0.events() {
-            events.died(why);
-        }
+        self.0.die(why);
     }
 }
 
 impl Card for SoftCard {
     fn doorbell(&self, reg: u32, value: u64) {
-        if !self.shared.dead.load(Ordering::Relaxed) {
+        if !self.shared.over() {
             self.shared.ring(Rung::Value(reg, value));
         }
     }
 
     fn direct(&self, _reg: u32, unit: &[u8; 64]) {
-        if !self.shared.dead.load(Ordering::Relaxed) {
+        if !self.shared.over() {
             self.shared.ring(Rung::Unit(*unit));
         }
     }
@@ -346,7 +374,13 @@ impl Card for SoftCard {
             std::thread::Builder::new()
                 .name("metaroce-soft".into())
                 .stack_size(256 * 1024)
-                .spawn(move || shared.serve())
+                .spawn(move || {
+                    // rather a dead device than one that hangs
+                    let serve = AssertUnwindSafe(|| shared.serve());
+                    if std::panic::catch_unwind(serve).is_err() {
+                        shared.die("the transport in software has failed");
+                    }
+                })
         })?;
         *self.thread.lock().unwrap() = Some(thread);
         Ok(())
@@ -366,9 +400,7 @@ impl Card for SoftCard {
         if let Some(thread) = self.thread.lock().unwrap().take() {
             let _ = thread.join();
         }
-        if let Some(e) = self.shared.lock().as_ref() {
-            e.rings.disable();
-        }
+        self.leave();
         self.shared.raw.stop();
         *self.shared.events.lock().unwrap() = None;
     }

@@ -96,12 +96,23 @@ impl Rings {
     pub fn room(&mut self) -> bool {
         let full = |s: &Self| s.tx_next.wrapping_sub(s.tx_done) >= 1 << TX_LOG;
         if full(self) {
-            // SAFETY: an aligned word behind the slots, which the card writes.
-            let done = unsafe { &*(self.tx.ptr.add(RAW_SLOT << TX_LOG) as *const AtomicU64) };
-            let word = done.load(Ordering::Acquire).to_le_bytes();
-            self.tx_done = raw_done::done.get(&word) as u16;
+            self.look();
         }
         !full(self)
+    }
+
+    /// All frames have been read by the card.
+    pub fn drained(&mut self) -> bool {
+        self.look();
+        self.tx_done == self.tx_next
+    }
+
+    /// How far is the card?
+    fn look(&mut self) {
+        // SAFETY: an aligned word behind the slots, which the card writes.
+        let done = unsafe { &*(self.tx.ptr.add(RAW_SLOT << TX_LOG) as *const AtomicU64) };
+        let word = done.load(Ordering::Acquire).to_le_bytes();
+        self.tx_done = raw_done::done.get(&word) as u16;
     }
 
     /// The slot for the next frame; there must be room.

@@ -1,5 +1,5 @@
 // Every way in which a request can end, between two cards: contents, statuses, asynchronous events. Each CHECK prints a line; the first that
-// fails ends the program. For cards with windows, SRQs and atomics.
+// fails ends the program. For cards with windows, SRQs and atomics. `data`: contents alone; `posted`: without memory that vanishes.
 #include "common.h"
 
 static struct ibv_context *dev[2];
@@ -211,7 +211,7 @@ static void statuses(void)
 		is(next(cqs[0]), IBV_WC_LOC_PROT_ERR, 1) && state(0) == IBV_QPS_ERR);
 	pair(&h);
 	CHECK("receive where nobody may write", !recv_at(1, 9, mem[1], 100, ro1->lkey) && !send_(0, IBV_WR_SEND, 1, 0, 100, 0, 0) &&
-		is(next(cqs[0]), IBV_WC_REM_OP_ERR, 1) && is(next(cqs[1]), IBV_WC_LOC_PROT_ERR, 9) && async(1) == IBV_EVENT_QP_ACCESS_ERR);
+		is(next(cqs[0]), IBV_WC_REM_OP_ERR, 1) && is(next(cqs[1]), IBV_WC_LOC_PROT_ERR, 9) && async(1) == IBV_EVENT_QP_REQ_ERR);
 	pair(&h);
 	CHECK("no right", !send_(0, IBV_WR_RDMA_WRITE, 1, 0, 100, 0, ro1->rkey) && is(next(cqs[0]), IBV_WC_REM_ACCESS_ERR, 1) &&
 		async(1) == IBV_EVENT_QP_ACCESS_ERR);
@@ -225,32 +225,8 @@ static void statuses(void)
 		async(1) == IBV_EVENT_QP_REQ_ERR);
 	CHECK("dereg", !ibv_dereg_mr(ro) && !ibv_dereg_mr(ro1));
 
-	// memory that goes away under its region: an error, never a signal
-	char *gone[2];
-	struct ibv_mr *gm[2];
-	for (int k = 0; k < 2; k++) {
-		gone[k] = mmap(NULL, 8192, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-		gm[k] = ibv_reg_mr(pds[k], gone[k], 8192, ALL);
-		munmap(gone[k], 8192);
-	}
-	pair(&h);
-	CHECK("send from nowhere", !send_at(0, IBV_WR_RDMA_WRITE, 1, gone[0], 100, gm[0]->lkey, (uintptr_t)mem[1], mrs[1]->rkey, 0) &&
-		is(next(cqs[0]), IBV_WC_LOC_PROT_ERR, 1));
-	pair(&h);
-	CHECK("read to nowhere", !send_at(0, IBV_WR_RDMA_READ, 1, gone[0], 5000, gm[0]->lkey, (uintptr_t)mem[1], mrs[1]->rkey, 0) &&
-		is(next(cqs[0]), IBV_WC_LOC_PROT_ERR, 1));
-	pair(&h);
-	CHECK("receive in nowhere", !recv_at(1, 9, gone[1], 100, gm[1]->lkey) && !send_(0, IBV_WR_SEND, 1, 0, 100, 0, 0) &&
-		is(next(cqs[0]), IBV_WC_REM_OP_ERR, 1) && is(next(cqs[1]), IBV_WC_LOC_PROT_ERR, 9) && async(1) == IBV_EVENT_QP_ACCESS_ERR);
-	pair(&h);
-	CHECK("write to nowhere", !send_at(0, IBV_WR_RDMA_WRITE, 1, mem[0], 5000, mrs[0]->lkey, (uintptr_t)gone[1], gm[1]->rkey, 0) &&
-		is(next(cqs[0]), IBV_WC_REM_OP_ERR, 1) && async(1) == IBV_EVENT_QP_ACCESS_ERR);
 	struct how quick = h;
 	quick.timeout = 10, quick.retry = 2, quick.rnr = 1;
-	pair(&quick);
-	CHECK("read from nowhere", !send_at(0, IBV_WR_RDMA_READ, 1, mem[0], 5000, mrs[0]->lkey, (uintptr_t)gone[1], gm[1]->rkey, 0) &&
-		is(next(cqs[0]), IBV_WC_RETRY_EXC_ERR, 1) && state(1) == IBV_QPS_ERR && async(1) == IBV_EVENT_QP_ACCESS_ERR);
-	CHECK("dereg", !ibv_dereg_mr(gm[0]) && !ibv_dereg_mr(gm[1]));
 
 	// nobody there, nothing posted
 	pair(&quick);
@@ -284,6 +260,36 @@ static void statuses(void)
 	usleep(20000);
 	CHECK("nothing", ibv_poll_cq(cqs[0], 1, &w) == 0);
 	CHECK("goes on", !ibv_modify_qp(qp[0], &s, IBV_QP_STATE) && is(next(cqs[0]), 0, 2));
+}
+
+// Memory that goes away under its region: an error, never a signal. (A card whose writes are posted does not learn of all of these.)
+static void vanished(void)
+{
+	struct how h = normal, quick = h;
+	quick.timeout = 10, quick.retry = 2, quick.rnr = 1;
+	char *gone[2];
+	struct ibv_mr *gm[2];
+	for (int k = 0; k < 2; k++) {
+		gone[k] = mmap(NULL, 8192, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+		gm[k] = ibv_reg_mr(pds[k], gone[k], 8192, ALL);
+		munmap(gone[k], 8192);
+	}
+	pair(&h);
+	CHECK("send from nowhere", !send_at(0, IBV_WR_RDMA_WRITE, 1, gone[0], 100, gm[0]->lkey, (uintptr_t)mem[1], mrs[1]->rkey, 0) &&
+		is(next(cqs[0]), IBV_WC_LOC_PROT_ERR, 1));
+	pair(&h);
+	CHECK("read to nowhere", !send_at(0, IBV_WR_RDMA_READ, 1, gone[0], 5000, gm[0]->lkey, (uintptr_t)mem[1], mrs[1]->rkey, 0) &&
+		is(next(cqs[0]), IBV_WC_LOC_PROT_ERR, 1));
+	pair(&h);
+	CHECK("receive in nowhere", !recv_at(1, 9, gone[1], 100, gm[1]->lkey) && !send_(0, IBV_WR_SEND, 1, 0, 100, 0, 0) &&
+		is(next(cqs[0]), IBV_WC_REM_OP_ERR, 1) && is(next(cqs[1]), IBV_WC_LOC_PROT_ERR, 9) && async(1) == IBV_EVENT_QP_REQ_ERR);
+	pair(&h);
+	CHECK("write to nowhere", !send_at(0, IBV_WR_RDMA_WRITE, 1, mem[0], 5000, mrs[0]->lkey, (uintptr_t)gone[1], gm[1]->rkey, 0) &&
+		is(next(cqs[0]), IBV_WC_REM_OP_ERR, 1) && async(1) == IBV_EVENT_QP_REQ_ERR);
+	pair(&quick);
+	CHECK("read from nowhere", !send_at(0, IBV_WR_RDMA_READ, 1, mem[0], 5000, mrs[0]->lkey, (uintptr_t)gone[1], gm[1]->rkey, 0) &&
+		is(next(cqs[0]), IBV_WC_RETRY_EXC_ERR, 1) && state(1) == IBV_QPS_ERR && async(1) == IBV_EVENT_QP_ACCESS_ERR);
+	CHECK("dereg", !ibv_dereg_mr(gm[0]) && !ibv_dereg_mr(gm[1]));
 }
 
 static int bind_(int k, struct ibv_mw *mw, uint32_t rkey, struct ibv_mr *m, void *at, uint64_t len, int access)
@@ -408,10 +414,12 @@ int main(int argc, char **argv)
 	}
 	ibv_free_device_list(l);
 	data();
-	if (argc > 1) // the network loses what is sent once
+	if (argc > 1 && !strcmp(argv[1], "data"))
 		return 0;
 	atomics();
 	statuses();
+	if (argc == 1)
+		vanished();
 	windows();
 	shared();
 	datagrams();

@@ -2,6 +2,7 @@
 #![allow(dead_code)] // not every test needs all of it
 use metaroce::tree::{build_tree, CardInfo};
 use std::any::Any;
+use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output, Stdio};
 use std::sync::OnceLock;
@@ -190,4 +191,61 @@ pub fn compile(source: &str, to: &Path) -> bool {
         .args(["-libverbs", "-lpthread"]);
     assert!(gcc.status().unwrap().success());
     true
+}
+
+/// rdma-core's own tests of verbs: these modules with device metaroce0, all of which pass or skip themselves. What they say; None = not
+/// installed.
+pub fn pyverbs(w: &World, modules: &[&str]) -> Option<String> {
+    let tests = Path::new("/usr/share/doc/rdma-core/tests");
+    let have = Command::new("/usr/bin/python3")
+        .args(["-c", "import pyverbs.device"])
+        .output();
+    if !have.is_ok_and(|o| o.status.success()) || !tests.exists() {
+        eprintln!("python3-pyverbs or rdma-core's tests are not installed: not run");
+        return None;
+    }
+    let dir = w.root.join("tests");
+    std::fs::create_dir(&dir).unwrap();
+    for f in std::fs::read_dir(tests).unwrap() {
+        let from = f.unwrap().path();
+        let name = from.file_name().unwrap().to_str().unwrap().to_string();
+        let packed = name.strip_suffix(".gz");
+        let data = match packed {
+            Some(_) => Command::new("zcat").arg(&from).output().unwrap().stdout,
+            None => std::fs::read(&from).unwrap(),
+        };
+        std::fs::write(dir.join(packed.unwrap_or(&name)), data).unwrap();
+    }
+    // Newer tests ask `rdma` for the kernel's links first. There are none: that program says so only where the kernel has
+    // RDMA, and fails elsewhere.
+    let bin = w.root.join("bin");
+    std::fs::create_dir(&bin).unwrap();
+    let rdma = bin.join("rdma");
+    std::fs::write(&rdma, "#!/bin/sh\necho '[]'\n").unwrap();
+    std::fs::set_permissions(&rdma, std::fs::Permissions::from_mode(0o755)).unwrap();
+    let path = format!("{}:{}", bin.display(), std::env::var("PATH").unwrap());
+    let args = [
+        "tests/run_tests.py",
+        "--dev",
+        "metaroce0",
+        "--port",
+        "1",
+        "--gid",
+        "1",
+        "-v",
+    ];
+    let args = args.iter().chain(modules).copied().collect::<Vec<_>>();
+    let o = finish(
+        w.command("/usr/bin/python3", &args)
+            .current_dir(&w.root)
+            .env("PATH", path)
+            .spawn()
+            .unwrap(),
+    );
+    let t = both(&o);
+    if std::env::var_os("METAROCE_TEST_SHOW").is_some() {
+        eprintln!("{t}");
+    }
+    assert!(o.status.success(), "{t}");
+    Some(t)
 }
