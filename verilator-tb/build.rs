@@ -1,4 +1,4 @@
-//! Generates the card's Verilog from the `rtl` crate, runs Verilator on it and compiles the result.
+//! Generates the Verilog of the cards from the `rtl` crate, runs Verilator on each and compiles the results.
 
 use std::{
     env, fs,
@@ -23,21 +23,47 @@ fn verilator() -> PathBuf {
     }
 }
 
+/// A kind of card: names of its library, class and functions, and its Verilog.
+struct Model {
+    name: &'static str,
+    text: String,
+    /// Verilator's own sources come with this one.
+    runtime: bool,
+}
+
 fn main() {
     println!("cargo:rerun-if-changed=shim.cpp");
     println!("cargo:rerun-if-changed=build.rs");
     println!("cargo:rerun-if-env-changed=VERILATOR");
-    let out = PathBuf::from(env::var("OUT_DIR").unwrap());
-    let mdir = out.join("vl");
-    let verilog = out.join("card.v");
-    let text = metaroce_rtl::card::verilog_sim_100g();
     let trace = env::var("CARGO_FEATURE_TRACE").is_ok();
-    let vl = verilator();
     println!("cargo:rustc-link-lib=pthread");
     if trace {
         println!("cargo:rustc-link-lib=z");
         println!("cargo:rustc-link-lib=lz4");
     }
+    // who uses the runtime first: linkers look from left to right
+    for m in [
+        Model {
+            name: "mini",
+            text: metaroce_rtl::mini::verilog_mini(),
+            runtime: false,
+        },
+        Model {
+            name: "card",
+            text: metaroce_rtl::card::verilog_sim_100g(),
+            runtime: true,
+        },
+    ] {
+        build(&m, trace);
+    }
+}
+
+fn build(m: &Model, trace: bool) {
+    let out = PathBuf::from(env::var("OUT_DIR").unwrap());
+    let (name, class) = (m.name, format!("V{}", m.name));
+    let (mdir, lib) = (out.join(format!("vl-{name}")), format!("v{name}"));
+    let verilog = out.join(format!("{name}.v"));
+    let vl = verilator();
 
     // The C++ compiler takes a minute: only when the Verilog, the shim or the tools are others than last time.
     let version = Command::new(&vl)
@@ -46,22 +72,23 @@ fn main() {
         .map(|o| o.stdout)
         .unwrap_or_default();
     let key = format!(
-        "{}\n{trace}\n{}\n{}\n{text}",
+        "{}\n{trace}\n{}\n{}\n{}",
         String::from_utf8_lossy(&version),
         fs::read_to_string("shim.cpp").unwrap(),
-        fs::read_to_string("build.rs").unwrap()
+        fs::read_to_string("build.rs").unwrap(),
+        m.text
     );
-    let stamp = out.join("vcard.key");
+    let stamp = out.join(format!("{lib}.key"));
     if fs::read_to_string(&stamp).ok().as_deref() == Some(key.as_str())
-        && out.join("libvcard.a").exists()
+        && out.join(format!("lib{lib}.a")).exists()
     {
         println!("cargo:rustc-link-search=native={}", out.display());
-        println!("cargo:rustc-link-lib=static=vcard");
+        println!("cargo:rustc-link-lib=static={lib}");
         println!("cargo:rustc-link-lib=stdc++");
         return;
     }
     let _ = fs::remove_file(&stamp);
-    fs::write(&verilog, &text).unwrap();
+    fs::write(&verilog, &m.text).unwrap();
     let _ = fs::remove_dir_all(&mdir);
 
     let mut c = Command::new(&vl);
@@ -90,9 +117,9 @@ fn main() {
         "--top-module",
         "card",
         "--prefix",
-        "Vcard",
-        "--Mdir",
     ])
+    .arg(&class)
+    .arg("--Mdir")
     .arg(&mdir)
     .arg(&verilog);
     if trace {
@@ -120,15 +147,22 @@ fn main() {
         .flag("-fno-strict-aliasing")
         .flag("-w")
         .define("VM_TRACE", if trace { "1" } else { "0" })
+        .define("MODEL", class.as_str())
+        .define("FN(x)", format!("{name}_##x").as_str())
         .include(&inc)
         .include(inc.join("vltstd"))
         .include(&mdir)
-        .file("shim.cpp")
-        .file(inc.join("verilated.cpp"))
-        .file(inc.join("verilated_threads.cpp"));
+        .file("shim.cpp");
     if trace {
-        b.define("VM_TRACE_FST", "1")
-            .file(inc.join("verilated_fst_c.cpp"));
+        b.define("VM_TRACE_FST", "1");
+    }
+    if m.runtime {
+        b.define("RUNTIME", "1")
+            .file(inc.join("verilated.cpp"))
+            .file(inc.join("verilated_threads.cpp"));
+        if trace {
+            b.file(inc.join("verilated_fst_c.cpp"));
+        }
     }
     let mut files: Vec<PathBuf> = fs::read_dir(&mdir)
         .unwrap()
@@ -136,6 +170,6 @@ fn main() {
         .filter(|p| p.extension().is_some_and(|x| x == "cpp"))
         .collect();
     files.sort();
-    b.files(files).compile("vcard");
+    b.files(files).compile(&lib);
     fs::write(stamp, key).unwrap();
 }

@@ -1,5 +1,8 @@
-// C interface of the Verilated card: one struct in, one struct out per clock cycle.
-#include "Vcard.h"
+// C interface of a Verilated card: one struct in, one struct out per clock cycle. Compiled once for each kind of card: MODEL is its class, FN(x) its name of
+// function x. All kinds have the same ports.
+#define STR2(x) #x
+#define STR(x) STR2(x)
+#include STR(MODEL.h)
 #include "verilated.h"
 #if VM_TRACE
 #include "verilated_fst_c.h"
@@ -7,9 +10,11 @@
 #include <cstdint>
 #include <cstring>
 
+#ifdef RUNTIME
 double sc_time_stamp() { return 0; }
+#endif
 
-extern "C" {
+namespace {
 
 // Field order and sizes equal ffi.rs.
 struct In {
@@ -33,24 +38,34 @@ struct Out {
 };
 struct Card {
     VerilatedContext ctx;
-    Vcard* top;
+    MODEL* top;
 #if VM_TRACE
     VerilatedFstC* fst = nullptr;
 #endif
 };
 
-Card* card_new() {
+static void dump(Card* c) {
+#if VM_TRACE
+    if (c->fst) c->fst->dump(c->ctx.time());
+#endif
+    (void)c;
+}
+}
+
+extern "C" {
+
+Card* FN(new)() {
     Card* c = new Card;
 #if VM_TRACE
     c->ctx.traceEverOn(true);
 #endif
-    c->top = new Vcard(&c->ctx, "card");
+    c->top = new MODEL(&c->ctx, "card");
     c->top->clock = 0;
     c->top->eval();
     return c;
 }
 
-int card_trace(Card* c, const char* path) {
+int FN(trace)(Card* c, const char* path) {
 #if VM_TRACE
     c->fst = new VerilatedFstC;
     c->top->trace(c->fst, 99);
@@ -62,16 +77,9 @@ int card_trace(Card* c, const char* path) {
 #endif
 }
 
-static void dump(Card* c) {
-#if VM_TRACE
-    if (c->fst) c->fst->dump(c->ctx.time());
-#endif
-    (void)c;
-}
-
 // Applies the inputs, settles, samples the outputs, then clocks.
-void card_step(Card* c, const In* i, Out* o) {
-    Vcard* t = c->top;
+void FN(step)(Card* c, const In* i, Out* o) {
+    MODEL* t = c->top;
     t->clock = 0;
     t->rst = i->rst;
     t->now = i->now;
@@ -123,7 +131,7 @@ void card_step(Card* c, const In* i, Out* o) {
     c->ctx.timeInc(1);
 }
 
-void card_free(Card* c) {
+void FN(free)(Card* c) {
     c->top->final();
 #if VM_TRACE
     if (c->fst) { c->fst->close(); delete c->fst; }

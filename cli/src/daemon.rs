@@ -7,9 +7,10 @@ use crate::{
     private, report,
     rundir::{background_root, new_run, Root},
     session::sim_config,
-    FaultsOn, SimArgs,
+    CardKind, FaultsOn, SimArgs,
 };
 use anyhow::{bail, Context, Result};
+use clap::ValueEnum;
 use metaroce_cm::Cm;
 use metaroce_tb::server::{serve as serve_sim, CardReport, Control, ServerConfig};
 use std::{
@@ -104,6 +105,11 @@ fn options(a: &SimArgs) -> Vec<String> {
     }
     for l in &a.limit {
         v.extend(["--limit".into(), l.to_string()]);
+    }
+    if !a.card.is_empty() {
+        let names = a.card.iter().filter_map(CardKind::to_possible_value);
+        let names: Vec<String> = names.map(|v| v.get_name().into()).collect();
+        v.extend(["--card".into(), names.join(",")]);
     }
     if a.faults_on == FaultsOn::Rc {
         v.extend(["--faults-on".into(), "rc".into()]);

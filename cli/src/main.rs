@@ -45,6 +45,16 @@ pub struct SimArgs {
     /// Number of cards
     #[arg(long, default_value_t = 2, value_parser = clap::value_parser!(u8).range(1..=8))]
     pub cards: u8,
+    /// Kind of the cards, or one kind for each, as sim-100g,mini. A `mini` has raw packet queues and no transport: that runs in software, in the programs
+    #[arg(
+        long,
+        value_enum,
+        value_delimiter = ',',
+        env = "METAROCE_CARD",
+        hide_env_values = true,
+        value_name = "KIND"
+    )]
+    pub card: Vec<CardKind>,
     /// Frames lost, e.g. 1% or 0.1%
     #[arg(long, default_value = "0%", value_parser = ppm, value_name = "PERCENT")]
     pub loss: u32,
@@ -85,6 +95,14 @@ pub struct SimArgs {
     /// Don't read client memory directly even where the kernel allows it
     #[arg(long)]
     pub agent_dma: bool,
+}
+
+/// A configuration that is simulated.
+#[derive(clap::ValueEnum, Debug, Clone, Copy, PartialEq, Eq)]
+pub enum CardKind {
+    #[value(name = "sim-100g")]
+    Sim100g,
+    Mini,
 }
 
 #[derive(clap::ValueEnum, Debug, Clone, Copy, PartialEq, Eq)]
@@ -214,6 +232,13 @@ impl SimArgs {
     /// What no option at all means.
     pub fn parse_none() -> SimArgs {
         SimArgs::parse([].into_iter()).expect("every option has a default")
+    }
+    /// Which cards are `mini`: the last kind that was given goes for all further cards.
+    pub fn minis(&self) -> metaroce_tb::sim::Minis {
+        let last = self.card.last().copied().unwrap_or(CardKind::Sim100g);
+        let kind = |k: usize| self.card.get(k).copied().unwrap_or(last);
+        let bits = (0..8).filter(|k| kind(*k) == CardKind::Mini);
+        metaroce_tb::sim::Minis(bits.fold(0, |m, k| m | 1 << k))
     }
     /// The seed: the one that was given, or one of the operating system for this process.
     pub fn seed(&self) -> u64 {
@@ -362,6 +387,15 @@ mod tests {
         assert!(
             ppm("101%").is_err() && ppm("-1%").is_err() && ppm("x").is_err() && ppm("NaN").is_err()
         );
+    }
+    #[test]
+    fn kinds_of_cards() {
+        let minis = |line: &str| SimArgs::parse(line.split_whitespace()).map(|a| a.minis().0);
+        assert_eq!(minis("--card sim-100g").unwrap(), 0);
+        assert_eq!(minis("--card mini").unwrap(), 0xFF);
+        assert_eq!(minis("--card sim-100g,mini").unwrap(), 0xFE);
+        assert_eq!(minis("--card mini,sim-100g").unwrap(), 1);
+        assert!(minis("--card ecp5-1g").is_err());
     }
     /// `./metaroce` refuses other commands before it builds anything.
     #[test]

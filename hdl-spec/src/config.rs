@@ -95,7 +95,7 @@ pub const MINI: Config = Config {
     log_rx_words: 12,
     log_tx_words: 10,
     log_mtt_lines: 0,
-    log_tags: 5,
+    log_tags: 6,
     max_rd: 0,
     max_sge: 0,
     atomics: false,

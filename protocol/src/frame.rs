@@ -86,12 +86,11 @@ impl FrameRepr {
         let roce = self.packet.len_with(payload_len)?;
         Ok(self.eth.len() + self.ip.header_len() + udp::HEADER_LEN + roce)
     }
-    /// Write the frame with its checksum, pad and ICRC. Returns its length. Padding to the
-    /// Ethernet minimum and the FCS are the MAC's.
+    /// As [`FrameRepr::emit`], but the last four bytes (ICRC) are left alone. Returns the length including them.
     ///
     /// # Errors
     /// As [`PacketRepr::emit`].
-    pub fn emit(&self, payload: &[u8], b: &mut [u8]) -> Result<usize, EmitError> {
+    pub fn emit_without_icrc(&self, payload: &[u8], b: &mut [u8]) -> Result<usize, EmitError> {
         let len = self.len_with(payload.len())?;
         let b = b.get_mut(..len).ok_or(EmitError::BufferTooSmall)?;
         let ip_at = self.eth.len();
@@ -110,6 +109,16 @@ impl FrameRepr {
         if let Some(x) = b.get_mut(roce_at..) {
             self.packet.emit(payload, x)?;
         }
+        Ok(len)
+    }
+    /// Write the frame with its checksum, pad and ICRC. Returns its length. Padding to the
+    /// Ethernet minimum and the FCS are the MAC's.
+    ///
+    /// # Errors
+    /// As [`PacketRepr::emit`].
+    pub fn emit(&self, payload: &[u8], b: &mut [u8]) -> Result<usize, EmitError> {
+        let len = self.emit_without_icrc(payload, b)?;
+        let ip_at = self.eth.len();
         let crc = b.get(ip_at..len - ICRC_LEN).and_then(icrc::compute);
         put(b, len - ICRC_LEN, &crc.unwrap_or(0).to_le_bytes());
         Ok(len)

@@ -3,8 +3,8 @@
 use crate::emit::emit_verilog;
 use crate::prims::*;
 use crate::{
-    acks, atomic, card, doorbell, egress, glue, hostport, ingress, order, placement, readresp,
-    regs, requester, responder,
+    acks, atomic, card, doorbell, egress, glue, hostport, ingress, mini, order, placement, raw,
+    readresp, regs, requester, responder,
 };
 use crate::{rqfetch, sequencer, sqfetch, translate, txdma, window};
 use rust_hdl::prelude::*;
@@ -74,6 +74,10 @@ pub fn blocks() -> Vec<Entry> {
             &regs::rom_image(&metaroce_hdl_spec::config::SIM_100G)
         )
     );
+    // raw packet queues, with the parameters of `mini`
+    block!(b, "raw_doors", raw::RawDoors::<6>::default());
+    block!(b, "raw_tx", raw::RawTx::<6, 10, 6, 64>::default());
+    block!(b, "raw_rx", raw::RawRx::<6>::default());
     b
 }
 
@@ -87,6 +91,10 @@ pub fn cards() -> Vec<Entry> {
         Entry {
             name: "ecp5-1g",
             verilog: card::verilog_ecp5_1g,
+        },
+        Entry {
+            name: "mini",
+            verilog: mini::verilog_mini,
         },
     ]
 }

@@ -21,9 +21,11 @@ pub mod ingress;
 /// Structs of every layout of `hdl-spec` (generated).
 #[path = "gen/layouts.rs"]
 pub mod layouts;
+pub mod mini;
 pub mod order;
 pub mod placement;
 pub mod prims;
+pub mod raw;
 pub mod readresp;
 pub mod regs;
 pub mod requester;

@@ -1,10 +1,11 @@
-//! The whole card: both named configurations elaborate and pass Verilator's lint, illegal ones are refused with the reason, and the tables that are
+//! The whole card: the named configurations elaborate and pass Verilator's lint, illegal ones are refused with the reason, and the tables that are
 //! written down twice (counters, port widths of the C++ shim) agree.
 
-use metaroce_hdl_spec::config::{Config, ECP5_1G, SIM_100G};
+use metaroce_hdl_spec::config::{Config, ECP5_1G, MINI, SIM_100G};
 use metaroce_hdl_spec::regs::COUNTERS;
 use metaroce_rtl::card::{self, Ecp5_1g, Sim100g, WIRED};
 use metaroce_rtl::diff;
+use metaroce_rtl::mini::{self, Mini};
 use metaroce_rtl::types::{HostRd, HostRdMeta, HostWrMeta, WireMeta};
 use rust_hdl::prelude::Synth;
 
@@ -112,6 +113,13 @@ fn ecp5_1g_elaborates_and_passes_lint() {
     let v = emitted(card::verilog_ecp5_1g);
     ports("ecp5-1g", &v, 64);
     lint("ecp5-1g", &v);
+}
+
+#[test]
+fn mini_elaborates_and_passes_lint() {
+    let v = emitted(mini::verilog_mini);
+    ports("mini", &v, 512);
+    lint("mini", &v);
 }
 
 /// What the C++ shim copies: its struct fields hold the ports, and no port has a spare word.

@@ -100,6 +100,8 @@ impl Arena {
     /// Copies in; the last aligned 8 bytes are stored last, with release.
     fn copy_in(&self, off: usize, data: &[u8]) {
         let n = data.len();
+        // What says that earlier writes are there may be anywhere in this one.
+        fence(Ordering::Release);
         if n >= 8 && (off + n).is_multiple_of(8) {
             // SAFETY: the range was checked by `offset`.
             unsafe { ptr::copy_nonoverlapping(data.as_ptr(), self.ptr.add(off), n - 8) };

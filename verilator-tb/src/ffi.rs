@@ -1,5 +1,6 @@
-//! The Verilated card behind a plain struct interface (`shim.cpp`).
+//! The Verilated cards behind a plain struct interface (`shim.cpp`).
 
+use metaroce_hdl_spec::config::Config;
 use std::ffi::{c_char, c_int, CString};
 
 /// Inputs of one cycle. Layout equals `struct In` of `shim.cpp`.
@@ -56,45 +57,66 @@ extern "C" {
     fn card_trace(c: *mut Handle, path: *const c_char) -> c_int;
     fn card_step(c: *mut Handle, i: *const In, o: *mut Out);
     fn card_free(c: *mut Handle);
+    fn mini_new() -> *mut Handle;
+    fn mini_trace(c: *mut Handle, path: *const c_char) -> c_int;
+    fn mini_step(c: *mut Handle, i: *const In, o: *mut Out);
+    fn mini_free(c: *mut Handle);
 }
 
-/// One Verilated `sim-100g` card.
-pub struct Card(*mut Handle);
+/// Functions of a kind of card.
+struct Calls {
+    new: unsafe extern "C" fn() -> *mut Handle,
+    trace: unsafe extern "C" fn(*mut Handle, *const c_char) -> c_int,
+    step: unsafe extern "C" fn(*mut Handle, *const In, *mut Out),
+    free: unsafe extern "C" fn(*mut Handle),
+}
+
+const CARD: Calls = Calls {
+    new: card_new,
+    trace: card_trace,
+    step: card_step,
+    free: card_free,
+};
+const MINI: Calls = Calls {
+    new: mini_new,
+    trace: mini_trace,
+    step: mini_step,
+    free: mini_free,
+};
+
+/// One Verilated card.
+pub struct Card(*mut Handle, &'static Calls);
 
 // SAFETY: a Verilated model with its own context is used by one thread at a time; it may move between threads.
 unsafe impl Send for Card {}
 
 impl Card {
-    pub fn new() -> Card {
+    /// `sim-100g` or, without transport, `mini`.
+    pub fn new(hw: &Config) -> Card {
+        let calls = if hw.transport { &CARD } else { &MINI };
         // SAFETY: no arguments; never null (C++ new throws).
-        Card(unsafe { card_new() })
+        Card(unsafe { (calls.new)() }, calls)
     }
 
     /// Starts an FST dump of all signals. False when built without the `trace` feature or the file can't be made.
     pub fn trace(&mut self, path: &str) -> bool {
         let p = CString::new(path).expect("a path without NUL");
         // SAFETY: the handle is live and the string outlives the call.
-        unsafe { card_trace(self.0, p.as_ptr()) == 0 }
+        unsafe { (self.1.trace)(self.0, p.as_ptr()) == 0 }
     }
 
     /// One clock cycle.
     #[inline]
     pub fn step(&mut self, i: &In, o: &mut Out) {
         // SAFETY: both structs have the layout of shim.cpp (repr(C), checked below).
-        unsafe { card_step(self.0, i, o) }
-    }
-}
-
-impl Default for Card {
-    fn default() -> Self {
-        Card::new()
+        unsafe { (self.1.step)(self.0, i, o) }
     }
 }
 
 impl Drop for Card {
     fn drop(&mut self) {
-        // SAFETY: made by card_new, freed once.
-        unsafe { card_free(self.0) }
+        // SAFETY: made by `new`, freed once.
+        unsafe { (self.1.free)(self.0) }
     }
 }
 

@@ -19,6 +19,8 @@ pub mod memory;
 pub mod msn;
 pub mod node;
 pub mod pair;
+pub mod raw;
+pub mod raw_bench;
 pub mod recovery;
 pub mod rng;
 pub mod scale;

@@ -7,7 +7,10 @@ use crate::{
     memory::Memory,
     stamps::Doorbells,
 };
-use metaroce_hdl_spec::regs::{self, Ctr};
+use metaroce_hdl_spec::{
+    config::Config,
+    regs::{self, Ctr},
+};
 use std::collections::VecDeque;
 
 /// A BAR write on its way to the card.
@@ -44,7 +47,7 @@ struct Arriving {
 /// Cycle counts of single events, for the latency tables.
 #[derive(Debug, Default, Clone, Copy)]
 pub struct Marks {
-    /// Cycle in which the last SQ doorbell was accepted.
+    /// Cycle in which the last doorbell that sends something was accepted.
     pub doorbell: u64,
     /// Cycle of the first wire word after that doorbell.
     pub first_tx: u64,
@@ -103,21 +106,21 @@ fn headers(f: &[u8]) -> (bool, usize, u32, usize) {
 const SETTLE: u32 = 4;
 
 impl Node {
-    /// Resets a card clocked at `clock_khz`.
+    /// Resets a card.
     pub fn new(
-        clock_khz: u32,
+        hw: &Config,
         rate_mbps: u64,
         host: HostPortConfig,
         seed: u64,
         mem: Box<dyn Memory>,
     ) -> Node {
         let mut n = Node {
-            card: Card::new(),
+            card: Card::new(hw),
             i: In::default(),
             o: Out::default(),
             host: HostPort::new(host, seed),
             mem,
-            period_ps: 1_000_000_000 / clock_khz as u64,
+            period_ps: 1_000_000_000 / hw.clock_khz as u64,
             now_ps: 0,
             cycles: 0,
             rate_mbps,
@@ -141,6 +144,9 @@ impl Node {
         n
     }
 
+    pub fn rate_mbps(&self) -> u64 {
+        self.rate_mbps
+    }
     pub fn period_ps(&self) -> u64 {
         self.period_ps
     }
@@ -306,7 +312,12 @@ impl Node {
                 self.host.set_limits(u32::from_le_bytes(v));
             }
             let at = w.addr % regs::PAGE;
-            let send = at == regs::doorbell::SQ || at == regs::doorbell::DIRECT_WQE;
+            let send = [
+                regs::doorbell::SQ,
+                regs::doorbell::DIRECT_WQE,
+                regs::doorbell::RAW_TX,
+            ]
+            .contains(&at);
             if w.addr >= regs::PAGE && send {
                 self.marks.doorbell = self.cycles;
                 self.marks.first_tx = 0;

@@ -18,6 +18,7 @@ use metaroce_hdl_spec::{
     cmd,
     config::Config,
     hostmsg::{Head, Kind, HEAD_BYTES},
+    regs,
 };
 use serde::Serialize;
 use std::{
@@ -35,6 +36,10 @@ use std::{
 
 /// Cycles between two exchanges of frames: 397 ns at 322 MHz, under the fabric delay of 500 ns.
 pub const SLICE_CYCLES: u64 = 128;
+
+/// Cycles after which nothing is under way that the card had begun for a process before its rings were turned off, at 100 Gb/s: the buffers hold 20 us of
+/// frames.
+const RINGS_OFF: u64 = 20_000;
 
 /// Silence after which the cards' threads sleep, too.
 const SOON_NS: u64 = 2_000_000;
@@ -194,7 +199,7 @@ struct Shared {
     barrier: SpinBarrier,
     slots: Vec<Mutex<Slot>>,
     ids: Vec<CardId>,
-    hw: &'static Config,
+    hw: Vec<&'static Config>,
     direct: bool,
     card_time: bool,
     log: Option<Mutex<File>>,
@@ -264,7 +269,7 @@ pub fn serve(cfg: &ServerConfig, ready: impl FnOnce(Control)) -> anyhow::Result<
         barrier: SpinBarrier::new(n),
         slots: (0..n).map(|_| Mutex::default()).collect(),
         ids: sim.ids.clone(),
-        hw: sim.hw,
+        hw: sim.hw.clone(),
         direct: cfg.direct_dma,
         card_time: cfg.card_time,
         waited_ps: AtomicU64::new(0),
@@ -392,17 +397,17 @@ fn slice(k: usize, node: &mut Node, shared: &Shared, target: u64) {
         node.deliver(at, f);
     }
     for (fd, pid, h) in joining {
-        join(node, shared, fd, pid, h);
+        join(k, node, shared, fd, pid, h);
     }
     if let Some(up) = link {
-        let w = MmioWrite::u32(metaroce_hdl_spec::regs::admin::LINK, up as u32);
+        let w = MmioWrite::u32(regs::admin::LINK, up as u32);
         node.mmio.push_back(w);
         shared.log(format_args!(
             "link of card {k}: {}",
             if up { "up" } else { "down" }
         ));
     }
-    serve_clients(node, shared);
+    serve_clients(k, node, shared);
     let doorbells = |node: &mut Node| {
         let mut q = std::mem::take(&mut node.mmio);
         let mut any = false;
@@ -487,7 +492,7 @@ fn patience(mut doorbell: impl FnMut() -> bool) {
 }
 
 /// Messages, register reads, neighbours, and clients that have gone.
-fn serve_clients(node: &mut Node, shared: &Shared) {
+fn serve_clients(k: usize, node: &mut Node, shared: &Shared) {
     let mut reads = vec![];
     let mut gone = vec![];
     for (pasid, c) in &mut clients(node).clients {
@@ -519,7 +524,7 @@ fn serve_clients(node: &mut Node, shared: &Shared) {
     }
     for (pasid, tag, addr) in reads {
         // The administrator's page is read-only for clients, and there is the ROM; other pages have no readable registers.
-        use metaroce_hdl_spec::regs::{BAR_BITS, PAGE, ROM_BASE};
+        use regs::{BAR_BITS, PAGE, ROM_BASE};
         let v = if addr < PAGE || (ROM_BASE..1 << BAR_BITS).contains(&addr) {
             node.mmio_read(addr & !3)
         } else {
@@ -538,8 +543,13 @@ fn serve_clients(node: &mut Node, shared: &Shared) {
     }
     for pasid in gone {
         // DMA has stopped with `dead`; the card forgets the process before its PASID is used again.
-        let mut b = [0u8; cmd::CMD_BYTES];
-        let r = admin_command(node, cmd::op::TEARDOWN, pasid as u32, &mut b);
+        let r = if shared.hw[k].transport {
+            let mut b = [0u8; cmd::CMD_BYTES];
+            admin_command(node, cmd::op::TEARDOWN, pasid as u32, &mut b)
+        } else {
+            rings_off(node, pasid);
+            0
+        };
         let c = clients(node).remove(pasid);
         if let Some(u) = c.unmapped() {
             shared.log(format_args!("{u}"));
@@ -559,7 +569,25 @@ fn serve_clients(node: &mut Node, shared: &Shared) {
     }
 }
 
-fn join(node: &mut Node, shared: &Shared, fd: OwnedFd, pid: i32, h: Hello) {
+/// Turns the raw rings of a process off; when this returns the card does nothing more for it. Frames that the process had asked for are sent first.
+fn rings_off(node: &mut Node, pasid: u16) {
+    for at in [regs::doorbell::RAW_TX_RING, regs::doorbell::RAW_RX_RING] {
+        let a = pasid as u32 * regs::PAGE + at;
+        node.mmio.push_back(MmioWrite::u64(a, 0));
+    }
+    while !node.mmio.is_empty() {
+        node.step();
+    }
+    // A frame in the receive buffer is written, a read answered, within this time.
+    for _ in 0..RINGS_OFF * 100_000 / node.rate_mbps() {
+        node.step();
+        if node.idle() {
+            break;
+        }
+    }
+}
+
+fn join(k: usize, node: &mut Node, shared: &Shared, fd: OwnedFd, pid: i32, h: Hello) {
     let refuse = |status: i32, why: String| {
         let m = message(
             &Head {
@@ -603,7 +631,7 @@ fn join(node: &mut Node, shared: &Shared, fd: OwnedFd, pid: i32, h: Hello) {
     };
     shared.log(format_args!(
         "client {} (pid {pid}) opened {} as PASID {pasid}, DMA {way}",
-        c.name, shared.hw.name
+        c.name, shared.hw[k].name
     ));
     c.send(
         &Head {
@@ -806,3 +834,6 @@ fn finish(k: usize, mut node: Node, shared: &Shared) -> CardReport {
     }
     r
 }
+
+#[cfg(test)]
+mod tests;

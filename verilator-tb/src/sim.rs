@@ -8,7 +8,7 @@ use crate::{
 };
 use metaroce_hdl_spec::{
     addr, cmd,
-    config::{Config, SIM_100G},
+    config::{Config, MINI, SIM_100G},
     regs,
 };
 use serde::{Deserialize, Serialize};
@@ -44,9 +44,27 @@ pub struct Limits {
     pub pds: Option<u16>,
 }
 
+/// Which cards have no transport (`mini`); the others are `sim-100g`. Bit `i` is card `i`.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Minis(pub u8);
+
+impl Minis {
+    pub const ALL: Minis = Minis(u8::MAX);
+    /// Configuration of a card.
+    pub fn hw(self, card: usize) -> &'static Config {
+        if self.0 >> card & 1 != 0 {
+            &MINI
+        } else {
+            &SIM_100G
+        }
+    }
+}
+
 #[derive(Debug, Clone, Copy, Default, Serialize, Deserialize)]
 pub struct SimConfig {
     pub cards: usize,
+    #[serde(default)]
+    pub minis: Minis,
     pub fabric: FabricConfig,
     pub host: HostPortConfig,
     pub limits: Limits,
@@ -71,7 +89,7 @@ pub struct Sim {
     pub nodes: Vec<Node>,
     pub fabric: Fabric,
     pub ids: Vec<CardId>,
-    pub hw: &'static Config,
+    pub hw: Vec<&'static Config>,
 }
 
 /// Bus address of the administrator's command block (PASID 0).
@@ -80,7 +98,8 @@ const ADMIN_BLOCK: u64 = 0x1000;
 impl Sim {
     /// Builds and brings up the cards; `memory` makes the host memory of each.
     pub fn new(cfg: &SimConfig, mut memory: impl FnMut(usize) -> Box<dyn Memory>) -> Sim {
-        let hw = &SIM_100G;
+        assert!(cfg.cards <= 8, "at most 8 cards");
+        let hw: Vec<_> = (0..cfg.cards).map(|k| cfg.minis.hw(k)).collect();
         let mut fabric = Fabric::new(cfg.fabric, cfg.cards);
         let ids: Vec<CardId> = (0..cfg.cards).map(CardId::new).collect();
         let nodes = ids
@@ -89,13 +108,13 @@ impl Sim {
                 fabric.attach(id.index, id.mac);
                 let seed = cfg.fabric.seed.wrapping_mul(31) + id.index as u64;
                 let mut n = Node::new(
-                    hw.clock_khz,
+                    hw[id.index],
                     cfg.fabric.rate_mbps,
                     cfg.host,
                     seed,
                     memory(id.index),
                 );
-                bring_up(&mut n, id, seed, &cfg.limits);
+                bring_up(&mut n, hw[id.index], id, seed, &cfg.limits);
                 n
             })
             .collect();
@@ -188,7 +207,7 @@ impl Sim {
 }
 
 /// What the administrator does at power-up: addresses, limits, GID table.
-fn bring_up(n: &mut Node, id: &CardId, seed: u64, limits: &Limits) {
+fn bring_up(n: &mut Node, hw: &Config, id: &CardId, seed: u64, limits: &Limits) {
     use regs::admin;
     let mac = id.mac;
     let lo = u32::from_le_bytes([mac[0], mac[1], mac[2], mac[3]]);
@@ -222,6 +241,12 @@ fn bring_up(n: &mut Node, id: &CardId, seed: u64, limits: &Limits) {
         (admin::LINK, 1),
     ] {
         n.mmio.push_back(MmioWrite::u32(a, v));
+    }
+    if !hw.transport {
+        while !n.mmio.is_empty() {
+            n.step();
+        }
+        return;
     }
     for (k, gid) in id.gids().iter().enumerate() {
         let mut c = [0u8; cmd::CMD_BYTES];

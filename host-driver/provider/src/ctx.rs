@@ -1,6 +1,7 @@
 //! One opened device: the card, its tables of objects, commands and events.
 use crate::abi::{self, AsyncEventDesc, IbvContext};
 use crate::card::{Card, Dma, Errno, Events};
+use crate::hce::Decisions;
 use crate::say;
 use crate::verbs::cq::Cq;
 use crate::verbs::event::EventQueue;
@@ -45,6 +46,8 @@ pub struct Ctx {
     pub caps: Caps,
     pub guid: u64,
     pub gids: Vec<[u8; 16]>,
+    /// What the card does and what the host does.
+    pub hce: Decisions,
     /// MTU of the Ethernet port in bytes.
     pub link_mtu: u32,
     /// Rate of the Ethernet port in Mb/s.
@@ -97,6 +100,7 @@ impl Ctx {
         card: Box<dyn Card>,
         id: Identity,
         async_write: OwnedFd,
+        hce: Decisions,
     ) -> Result<Arc<Ctx>, String> {
         static AT_FORK: Once = Once::new();
         AT_FORK.call_once(|| {
@@ -127,6 +131,7 @@ impl Ctx {
             },
             guid: id.guid,
             gids: id.gids,
+            hce,
             link_mtu: id.link_mtu,
             link_mbps: id.link_mbps,
             dead: AtomicBool::new(false),
@@ -151,7 +156,7 @@ impl Ctx {
         });
         ctx.card
             .start(early.clone())
-            .map_err(|e| format!("no thread for the card's DMA ({e})"))?;
+            .map_err(|e| format!("the card did not start ({e})"))?;
         let ready = ctx.identify();
         if let Err(why) = ready {
             ctx.card.stop();

@@ -10,10 +10,12 @@
 pub mod abi;
 pub mod card;
 mod ctx;
+pub mod hce;
 pub mod layout;
 pub mod ops;
 mod register;
 mod rom;
+pub mod soft;
 mod sync;
 pub mod tree;
 mod verbs;

@@ -1,5 +1,6 @@
 //! Memory regions and windows as the responder sees them: rights and bounds, no bytes.
 
+use super::types::Target;
 use alloc::vec::Vec;
 
 /// Remote right that a request needs.
@@ -13,13 +14,33 @@ pub enum Access {
     RemoteAtomic,
 }
 
+/// What became of a payload.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Placed {
+    /// It is there, or will be.
+    Done,
+    /// The key does not allow it any more.
+    Access,
+    /// There is no memory.
+    Fault,
+}
+
 /// Answers rkey checks.
 pub trait Memory {
     /// May `[va, va + len)` be accessed through `rkey`? `len` is not 0.
     fn check(&self, rkey: u32, va: u64, len: u64, access: Access) -> bool;
+    /// Does the QP itself grant `access`, whatever the key says? Without it the request is invalid.
+    fn permits(&self, _access: Access) -> bool {
+        true
+    }
     /// May a SEND end the binding of the window `rkey`? Only of a window of type 2 that is bound by the QP asked for.
     fn may_invalidate(&self, _rkey: u32) -> bool {
         false
+    }
+    /// The payload of the packet, `len` bytes, is to go to `target`; asked when all other checks have passed. Who moves bytes does it here, so that
+    /// memory that is not there refuses the packet, and leaves out the [`super::Action::Place`] that follows; the model alone has no bytes.
+    fn place(&self, _target: Target, _len: u32) -> Placed {
+        Placed::Done
     }
 }
 

@@ -38,7 +38,7 @@ mod types;
 pub mod unreliable;
 
 pub use checker::{Side, WireChecker, WireError, WireErrorKind};
-pub use memory::{Access, Memory, MemoryRegion, MrTable, SeenBy, Windows};
+pub use memory::{Access, Memory, MemoryRegion, MrTable, Placed, SeenBy, Windows};
 pub use requester::Requester;
 pub use responder::Responder;
 pub use types::{Action, AtomicWork, QpConfig, RecvWr, SendOp, SendWr, Source, Status, Target, Tx};
@@ -67,6 +67,33 @@ impl Qp {
             requester: Requester::new(cfg),
             responder: Responder::new(cfg),
         }
+    }
+
+    /// Other attributes, as by MODIFY_QP. What has been posted stays, and what is under way goes on with them.
+    pub fn reconfigure(&mut self, cfg: QpConfig) {
+        self.cfg = cfg;
+        self.requester.reconfigure(cfg);
+        self.responder.reconfigure(cfg);
+    }
+
+    /// To RTR: other attributes, and `cfg.rq_psn` is expected. Nothing has been received.
+    pub fn start_responder(&mut self, cfg: QpConfig) {
+        self.reconfigure(cfg);
+        self.responder.start(cfg.rq_psn);
+    }
+
+    /// See [`Requester::local_error`].
+    pub fn local_error(&mut self, wqe: u64, status: Status, out: &mut Vec<Action>) {
+        let from = out.len();
+        self.requester.local_error(wqe, status, out);
+        self.couple(from, out);
+    }
+
+    /// See [`Responder::read_fault`].
+    pub fn read_fault(&mut self, out: &mut Vec<Action>) {
+        let from = out.len();
+        self.responder.read_fault(out);
+        self.couple(from, out);
     }
 
     /// Attributes.

@@ -26,6 +26,8 @@ struct Wqe {
     received: u32,
     /// READ: packet count of the latest (re)issue; its response may begin with First or Only.
     issued: u64,
+    /// Nothing more of it is sent; it fails with this when all before it is complete.
+    error: Option<Status>,
 }
 
 impl Wqe {
@@ -35,9 +37,6 @@ impl Wqe {
     /// READ or atomic.
     fn is_answered(&self) -> bool {
         self.wr.op.is_answered()
-    }
-    fn too_long(&self) -> bool {
-        !self.is_local() && self.wr.len > MAX_MESSAGE
     }
     /// Has no packets: the PSN of what is before it and of what is behind it are neighbours.
     fn is_local(&self) -> bool {
@@ -70,6 +69,10 @@ pub struct Requester {
     drained: bool,
     /// The oldest work request is a local operation that has begun.
     local: bool,
+    /// How many work requests of the queue are local, are answered, have an error: none is the usual case, and then nothing is searched.
+    locals: usize,
+    answered: usize,
+    errors: usize,
 }
 
 impl Requester {
@@ -92,7 +95,16 @@ impl Requester {
             since_ack_req: 0,
             drained: false,
             local: false,
+            locals: 0,
+            answered: 0,
+            errors: 0,
         }
+    }
+
+    /// Other attributes; what is under way goes on with them. The first PSN counts only before anything was posted.
+    pub(super) fn reconfigure(&mut self, cfg: QpConfig) {
+        (self.retries, self.rnr_retries) = (cfg.retry_cnt, cfg.rnr_retry);
+        self.cfg = cfg;
     }
 
     /// RTS, SQD or ERR.
@@ -125,9 +137,13 @@ impl Requester {
         if self.state == QpState::Err {
             return out.push(failed(&wr, Status::WrFlush));
         }
+        let too_long = !wr.op.is_local() && wr.len > MAX_MESSAGE;
+        self.locals += usize::from(wr.op.is_local());
+        self.answered += usize::from(wr.op.is_answered());
+        self.errors += usize::from(too_long);
         let packets = if wr.op.is_local() {
             0
-        } else if wr.len > MAX_MESSAGE {
+        } else if too_long {
             1
         } else {
             self.cfg.mtu.packets(wr.len)
@@ -139,10 +155,36 @@ impl Requester {
             packets,
             received: 0,
             issued: self.assigned,
+            error: too_long.then_some(Status::LocLen),
         });
         self.posted += 1;
         self.assigned += u64::from(packets);
         self.settle(out);
+    }
+
+    /// The `wqe`-th work request posted can't go on for a reason of this side, such as memory that is not there. It fails when all
+    /// before it is complete.
+    pub fn local_error(&mut self, wqe: u64, status: Status, out: &mut Vec<Action>) {
+        let Some(first) = self.wqes.front().map(|w| w.index) else {
+            return;
+        };
+        let at = wqe.checked_sub(first).and_then(|d| usize::try_from(d).ok());
+        let Some(w) = at.and_then(|at| self.wqes.get_mut(at)) else {
+            return;
+        };
+        if w.error.is_none() {
+            w.error = Some(status);
+            self.errors += 1;
+        }
+        self.settle(out);
+    }
+
+    fn pop(&mut self) -> Option<Wqe> {
+        let w = self.wqes.pop_front()?;
+        self.locals -= usize::from(w.is_local());
+        self.answered -= usize::from(w.is_answered());
+        self.errors -= usize::from(w.error.is_some());
+        Some(w)
     }
 
     /// RTS to SQD: what has begun ends, then [`Action::Drained`].
@@ -170,7 +212,7 @@ impl Requester {
         if !ok {
             return self.fail(Status::MwBind, out);
         }
-        if let Some(w) = self.wqes.pop_front() {
+        if let Some(w) = self.pop() {
             done(&w.wr, out);
         }
         self.settle(out);
@@ -187,19 +229,22 @@ impl Requester {
         self.rnr_until = None;
         let at = self.wqes.partition_point(|w| w.end() <= self.next);
         let w = *self.wqes.get(at)?;
-        if self.wqes.iter().take(at).any(Wqe::is_local) {
+        if self.locals != 0 && self.wqes.iter().take(at).any(Wqe::is_local) {
+            return None;
+        }
+        if self.errors != 0 && self.wqes.iter().take(at + 1).any(|w| w.error.is_some()) {
             return None;
         }
         let fresh = self.next == w.first;
-        if w.too_long() || (fresh && self.state == QpState::Sqd && w.first >= self.high) {
+        if fresh && self.state == QpState::Sqd && w.first >= self.high {
             return None;
         }
-        let reads = self
-            .wqes
-            .iter()
-            .take(at)
-            .filter(|w| w.is_answered())
-            .count();
+        let reads = if self.answered == 0 {
+            0
+        } else {
+            let before = self.wqes.iter().take(at);
+            before.filter(|w| w.is_answered()).count()
+        };
         if fresh && w.wr.fence && reads > 0 {
             return None;
         }
@@ -488,7 +533,7 @@ impl Requester {
                 break;
             }
             done(&w.wr, out);
-            self.wqes.pop_front();
+            self.pop();
         }
         if self.unacked > before {
             self.next = self.next.max(self.unacked);
@@ -558,7 +603,7 @@ impl Requester {
 
     /// The oldest work request fails with `status`, all later ones are flushed.
     fn fail(&mut self, status: Status, out: &mut Vec<Action>) {
-        if let Some(w) = self.wqes.pop_front() {
+        if let Some(w) = self.pop() {
             out.push(failed(&w.wr, status));
         }
         out.push(Action::ToError);
@@ -571,13 +616,15 @@ impl Requester {
         self.deadline = None;
         self.rnr_until = None;
         self.local = false;
+        (self.locals, self.answered, self.errors) = (0, 0, 0);
         out.extend(self.wqes.drain(..).map(|w| failed(&w.wr, Status::WrFlush)));
     }
 
     /// What follows once the queue has moved: a local error or operation reaches the head, SQD has drained.
     fn settle(&mut self, out: &mut Vec<Action>) {
-        if self.state != QpState::Err && self.wqes.front().is_some_and(Wqe::too_long) {
-            self.fail(Status::LocLen, out);
+        let error = self.wqes.front().and_then(|w| w.error);
+        if let Some(status) = error.filter(|_| self.state != QpState::Err) {
+            self.fail(status, out);
         }
         if self.state == QpState::Rts && !self.local {
             if let Some(w) = self.wqes.front().filter(|w| w.is_local()) {

@@ -1,6 +1,6 @@
 //! Responder half: sequence, placement, acknowledgement, READ responses.
 
-use super::memory::{Access, Memory};
+use super::memory::{Access, Memory, Placed};
 use super::segment::message_bytes;
 use super::types::{Action, AtomicWork, QpConfig, RecvWr, Source, Status, Target, Tx};
 use crate::ext::{Aeth, AtomicEth, Reth};
@@ -95,6 +95,7 @@ pub struct Responder {
     posted: u64,
     responses: VecDeque<Response>,
     executed: VecDeque<Executed>,
+    refused: Option<NakCode>,
 }
 
 /// Why a request is not executed.
@@ -102,6 +103,8 @@ enum Refusal {
     Nak(NakCode),
     /// Receive buffer too small: NAK invalid request, LOC_LEN at the receiver.
     TooSmall,
+    /// Receive buffer that can't be written: NAK remote operational, LOC_PROT at the receiver.
+    NoBuffer,
     Rnr,
 }
 
@@ -119,7 +122,42 @@ impl Responder {
             posted: 0,
             responses: VecDeque::new(),
             executed: VecDeque::new(),
+            refused: None,
         }
+    }
+
+    /// Other attributes; what is under way goes on with them.
+    pub(super) fn reconfigure(&mut self, cfg: QpConfig) {
+        self.cfg = cfg;
+    }
+    /// Expect `psn` next; only before anything was received.
+    pub(super) fn start(&mut self, psn: Psn) {
+        self.epsn = psn;
+    }
+    /// The NAK with which it ended, if it did.
+    pub fn refused(&self) -> Option<NakCode> {
+        self.refused
+    }
+    /// Which receive work request the message has whose end has not come yet (from 0).
+    pub fn held(&self) -> Option<u64> {
+        match self.message {
+            Some(Message::Send { recv, .. }) => Some(recv.index),
+            _ => None,
+        }
+    }
+    /// The request `p` needs a receive work request that has not been taken yet, and is the next one.
+    pub fn wants_receive(&self, p: &PacketRepr, info: &OpcodeInfo) -> bool {
+        let send = info.class == Class::Send && info.place.starts();
+        p.psn == self.epsn
+            && self.message.is_none() == info.place.starts()
+            && (send || info.consumes_recv() && info.class == Class::Write)
+    }
+    /// Memory of a READ that was accepted is not there any more: it gets no answer, and the QP ends.
+    pub fn read_fault(&mut self, out: &mut Vec<Action>) {
+        self.refused = Some(NakCode::RemoteAccess);
+        self.responses.clear();
+        out.push(Action::ToError);
+        self.flush_receives(out);
     }
 
     /// RTS or ERR.
@@ -261,6 +299,9 @@ impl Responder {
             Err(Refusal::TooSmall) => {
                 self.fail(p.psn, NakCode::InvalidRequest, Status::LocLen, out);
             }
+            Err(Refusal::NoBuffer) => {
+                self.fail(p.psn, NakCode::RemoteOperational, Status::LocProt, out);
+            }
             Err(Refusal::Nak(code)) => {
                 let status = match code {
                     NakCode::RemoteAccess => Status::RemAccess,
@@ -325,13 +366,12 @@ impl Responder {
             return Err(Refusal::Nak(NakCode::RemoteAccess));
         }
         if payload_len != 0 {
-            out.push(Action::Place {
-                target: Target::Recv {
-                    wqe: recv.index,
-                    offset,
-                },
-                len: payload_len as u32,
-            });
+            let wqe = recv.index;
+            let (target, len) = (Target::Recv { wqe, offset }, payload_len as u32);
+            if memory.place(target, len) != Placed::Done {
+                return Err(Refusal::NoBuffer);
+            }
+            out.push(Action::Place { target, len });
         }
         self.message = Some(Message::Send {
             recv,
@@ -367,6 +407,9 @@ impl Responder {
             (_, Some(reth)) => (reth, 0),
             _ => return Err(invalid),
         };
+        if !memory.permits(Access::RemoteWrite) {
+            return Err(invalid);
+        }
         let dma_len = u64::from(reth.dma_len);
         let total = message_bytes(info, Some(dma_len), offset, payload_len)
             .ok_or(Refusal::Nak(NakCode::InvalidRequest))?;
@@ -377,13 +420,15 @@ impl Responder {
             return Err(Refusal::Nak(NakCode::RemoteAccess));
         }
         if payload_len != 0 {
-            out.push(Action::Place {
-                target: Target::Memory {
-                    va: reth.va.wrapping_add(offset),
-                    rkey: reth.rkey,
-                },
-                len: payload_len as u32,
-            });
+            let va = reth.va.wrapping_add(offset);
+            let rkey = reth.rkey;
+            let (target, len) = (Target::Memory { va, rkey }, payload_len as u32);
+            match memory.place(target, len) {
+                Placed::Done => {}
+                Placed::Access => return Err(Refusal::Nak(NakCode::RemoteAccess)),
+                Placed::Fault => return Err(Refusal::Nak(NakCode::RemoteOperational)),
+            }
+            out.push(Action::Place { target, len });
         }
         self.message = Some(Message::Write {
             reth,
@@ -408,7 +453,8 @@ impl Responder {
             return Err(invalid);
         };
         let len = u64::from(reth.dma_len);
-        if outstanding >= usize::from(self.cfg.max_dest_rd_atomic) || len > MAX_MESSAGE {
+        let permitted = memory.permits(Access::RemoteRead) && len <= MAX_MESSAGE;
+        if outstanding >= usize::from(self.cfg.max_dest_rd_atomic) || !permitted {
             return Err(invalid);
         }
         if len != 0 && !memory.check(reth.rkey, reth.va, len, Access::RemoteRead) {
@@ -441,7 +487,8 @@ impl Responder {
         let Some(eth) = p.ext.atomic.filter(|e| e.va % 8 == 0) else {
             return Err(invalid);
         };
-        if outstanding >= usize::from(self.cfg.max_dest_rd_atomic) {
+        let permitted = memory.permits(Access::RemoteAtomic);
+        if outstanding >= usize::from(self.cfg.max_dest_rd_atomic) || !permitted {
             return Err(invalid);
         }
         if !memory.check(eth.rkey, eth.va, 8, Access::RemoteAtomic) {
@@ -620,6 +667,7 @@ impl Responder {
 
     fn fail(&mut self, psn: Psn, code: NakCode, status: Status, out: &mut Vec<Action>) {
         self.answer(psn, Syndrome::Nak(code));
+        self.refused = Some(code);
         if let Some(Message::Send { recv, .. }) = self.message.take() {
             out.push(failed(&recv.wr, status));
         }

@@ -209,6 +209,10 @@ pub enum Status {
     Success = 0,
     /// Local length error.
     LocLen = 1,
+    /// The work request is not legal (said by the one who posts it).
+    LocQpOp = 2,
+    /// Local memory or key refused.
+    LocProt = 4,
     /// Flushed in ERR.
     WrFlush = 5,
     /// Local operation refused.

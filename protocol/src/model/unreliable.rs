@@ -60,6 +60,10 @@ impl UcSender {
     pub fn next_psn(&self) -> Psn {
         self.psn
     }
+    /// Work requests not yet completed.
+    pub fn pending(&self) -> usize {
+        self.wqes.len()
+    }
     /// The next packet. A work request completes with its last one.
     pub fn poll_transmit(&mut self, out: &mut Vec<Action>) -> Option<Tx> {
         let (wqe, wr) = *self.wqes.front()?;
@@ -142,9 +146,17 @@ impl UcReceiver {
             receives: Receives::default(),
         }
     }
+    /// To RTR: path MTU and expected PSN of `cfg`.
+    pub fn start(&mut self, cfg: QpConfig) {
+        (self.mtu, self.epsn) = (cfg.mtu, cfg.rq_psn);
+    }
     /// Expected PSN.
     pub fn epsn(&self) -> Psn {
         self.epsn
+    }
+    /// Receive work requests not yet taken.
+    pub fn receives(&self) -> usize {
+        self.receives.queue.len()
     }
     /// Post a receive.
     pub fn post(&mut self, wr: RecvWr) {
@@ -278,6 +290,14 @@ impl UdSender {
         self.wqes.push_back((self.posted, wr, to));
         self.posted += 1;
     }
+    /// PSN of the next packet.
+    pub fn next_psn(&self) -> Psn {
+        self.psn
+    }
+    /// Work requests not yet completed.
+    pub fn pending(&self) -> usize {
+        self.wqes.len()
+    }
     /// The next packet, which completes its work request.
     pub fn poll_transmit(&mut self, out: &mut Vec<Action>) -> Option<Tx> {
         let (wqe, wr, to) = self.wqes.pop_front()?;
@@ -318,6 +338,14 @@ impl UdReceiver {
             qkey,
             receives: Receives::default(),
         }
+    }
+    /// Takes datagrams with this queue key from now on.
+    pub fn set_qkey(&mut self, qkey: u32) {
+        self.qkey = qkey;
+    }
+    /// Receive work requests not yet taken.
+    pub fn receives(&self) -> usize {
+        self.receives.queue.len()
     }
     /// Post a receive.
     pub fn post(&mut self, wr: RecvWr) {

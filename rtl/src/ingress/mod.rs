@@ -23,6 +23,7 @@ pub use swap::Swap;
 ///   left, and for no other reason: headers of frames that wait for the parser have queues as deep as there are slots.
 /// * `req`: requests and CNP; `rsp`: ACK, READ response, ATOMIC ACK. A packet appears when the whole frame is stored and its ICRC is right. One that
 ///   is not taken blocks those behind it (four per stream are queued).
+/// * `at_*`: a pulse for each frame that got a slot, with its first word, before anything else is known of it.
 /// * `ev_*`: one pulse per dropped frame. `ev_malformed` is delayed when two would coincide.
 /// * Buffer read port: address and lane select in cycle t, data in t+1 (see [`LaneRam`]).
 /// * Latency from the `eop` beat to `RxPkt`: 14 cycles. Initiation interval: one beat a cycle; 8 cycles a frame on average, bursts of 127 frames
@@ -57,6 +58,9 @@ pub struct Ingress<
     pub buf_raddr: Signal<In, Bits<A>>,
     pub buf_rsel: Signal<In, Bits<L>>,
     pub buf_rdata: Signal<Out, Bits<W>>,
+    pub at_valid: Signal<Out, bool>,
+    pub at_slot: Signal<Out, Bits<7>>,
+    pub at_word: Signal<Out, Bits<16>>,
     pub ev_malformed: Signal<Out, bool>,
     pub ev_icrc: Signal<Out, bool>,
     pub ev_opcode: Signal<Out, bool>,
@@ -167,6 +171,9 @@ impl<
             buf_raddr: Default::default(),
             buf_rsel: Default::default(),
             buf_rdata: Default::default(),
+            at_valid: Default::default(),
+            at_slot: Default::default(),
+            at_word: Default::default(),
             ev_malformed: Default::default(),
             ev_icrc: Default::default(),
             ev_opcode: Default::default(),
@@ -339,6 +346,9 @@ impl<
             self.p1_word.d.next = self.addr.val() - bit_cast::<A, 10>(self.at.val());
             self.p1_slot.d.next = self.head.q.val();
         }
+        self.at_valid.next = self.p1.q.val();
+        self.at_slot.next = self.p1_slot.q.val();
+        self.at_word.next = bit_cast::<16, A>(self.p1_word.q.val());
         self.feed.rst.next = self.rst.val();
         self.feed.v.next = self.act.val();
         self.feed.data.next = self.d0.q.val();

@@ -195,6 +195,10 @@ fn main() {
         page("scale.md", &scale(), check);
         return;
     }
+    if args.iter().any(|a| a == "--raw") {
+        page("mini.md", &metaroce_tb::raw_bench::page(), check);
+        return;
+    }
     let mut t = String::from(
         "# The card, measured\n\nCard clock, scripted hosts, host port of 600 ns reads with reordered completions, 100 Gb/s wire, configuration `sim-100g`.\n\
          Reproduce: `cargo xtask bench`. The limit is what the wire carries at that MTU and message size (IPv4, with preamble, FCS and gap).\n\n\

@@ -5,7 +5,7 @@
 //! All but `socket` repeat from their seed alone.
 
 mod commands;
-mod socket;
+pub(crate) mod socket;
 mod wire;
 mod world;
 mod wqes;

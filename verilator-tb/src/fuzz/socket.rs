@@ -31,10 +31,10 @@ use std::{
 const PATIENCE: Duration = Duration::from_secs(45);
 
 /// Shared memory of a client.
-struct Memory {
+pub(crate) struct Memory {
     fd: OwnedFd,
     ptr: *mut u8,
-    base: u64,
+    pub(crate) base: u64,
 }
 // SAFETY: owned by one thread at a time; shared with the simulator by copies and atomics only.
 unsafe impl Send for Memory {}
@@ -79,12 +79,12 @@ impl Memory {
         // SAFETY: as above.
         unsafe { &*self.ptr.add(at as usize).cast() }
     }
-    fn poke(&self, at: u64, b: &[u8]) {
+    pub(crate) fn poke(&self, at: u64, b: &[u8]) {
         assert!(at + b.len() as u64 <= arena::SIZE);
         // SAFETY: inside the mapping, just checked.
         unsafe { std::ptr::copy_nonoverlapping(b.as_ptr(), self.ptr.add(at as usize), b.len()) };
     }
-    fn peek(&self, at: u64, n: usize) -> Vec<u8> {
+    pub(crate) fn peek(&self, at: u64, n: usize) -> Vec<u8> {
         let mut v = vec![0; n];
         assert!(at + n as u64 <= arena::SIZE);
         // SAFETY: inside the mapping, just checked.
@@ -151,15 +151,15 @@ fn bytes(h: Head, data: &[u8]) -> Vec<u8> {
 }
 
 /// A connection with an arena.
-struct Visitor {
+pub(crate) struct Visitor {
     fd: OwnedFd,
-    m: Memory,
-    pasid: u32,
+    pub(crate) m: Memory,
+    pub(crate) pasid: u32,
 }
 
 impl Visitor {
     /// A lawful hello; waits for the answer.
-    fn new(path: &Path, card: u64) -> Result<Visitor, String> {
+    pub(crate) fn new(path: &Path, card: u64) -> Result<Visitor, String> {
         let (fd, m) = (knock(path), Memory::new());
         let hello = Head {
             tag: HOST_ABI_MAJOR << 16 | HOST_ABI_MINOR,
@@ -193,7 +193,7 @@ impl Visitor {
         }
     }
 
-    fn doorbell(&self, at: u32, v: u64) {
+    pub(crate) fn doorbell(&self, at: u32, v: u64) {
         let p = self.m.word(arena::DB_HEAD).fetch_add(1, Ordering::SeqCst);
         let e = arena::DB_RING + p % arena::DB_ENTRIES * arena::DB_ENTRY_BYTES;
         let page = self.pasid as u64 * regs::PAGE as u64;

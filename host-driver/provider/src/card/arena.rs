@@ -123,6 +123,14 @@ impl Arena {
         card_clock(self.word(at::CARD_TIME), self.word(at::DB_HEAD));
     }
 
+    /// Card time in ns, and whether the simulator sleeps.
+    pub fn card_time(&self) -> u64 {
+        self.word(at::CARD_TIME).load(Ordering::Relaxed)
+    }
+    pub fn asleep(&self) -> bool {
+        self.half(at::SLEEPING).load(Ordering::Relaxed) != 0
+    }
+
     pub fn dead(&self) -> bool {
         self.half(at::DEAD).load(Ordering::Relaxed) != 0
     }

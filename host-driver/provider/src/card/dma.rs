@@ -4,6 +4,9 @@ use std::fs::File;
 use std::io;
 use std::os::unix::fs::FileExt;
 
+/// Stretches that the kernel takes at a time.
+const IOV_MAX: usize = 1024;
+
 pub struct Memory {
     pid: libc::pid_t,
     /// Fallback where a sandbox refuses `process_vm_readv`, even on oneself.
@@ -51,6 +54,46 @@ impl Memory {
         };
         // SAFETY: `local` is ours; the kernel checks `remote`.
         unsafe { libc::process_vm_readv(self.pid, &local, 1, &remote, 1, 0) == out.len() as isize }
+    }
+
+    /// Copies the stretches of `list`, one behind the other, to `out`, which is as long as they are together. False = EFAULT.
+    pub fn gather(&self, list: &[libc::iovec], out: &mut [u8]) -> bool {
+        if self.file.is_some() || list.len() > IOV_MAX {
+            let mut at = 0;
+            return list.iter().all(|v| {
+                let to = &mut out[at..at + v.iov_len];
+                at += v.iov_len;
+                self.read(v.iov_base as u64, to)
+            });
+        }
+        let local = libc::iovec {
+            iov_base: out.as_mut_ptr() as *mut libc::c_void,
+            iov_len: out.len(),
+        };
+        let n = list.len() as libc::c_ulong;
+        // SAFETY: `local` is ours; the kernel checks the list.
+        let got = unsafe { libc::process_vm_readv(self.pid, &local, 1, list.as_ptr(), n, 0) };
+        got == out.len() as isize
+    }
+
+    /// Copies `data` to the stretches of `list`, which are as long together. False = EFAULT; some may have been written.
+    pub fn scatter(&self, list: &[libc::iovec], data: &[u8]) -> bool {
+        if self.file.is_some() || list.len() > IOV_MAX {
+            let mut at = 0;
+            return list.iter().all(|v| {
+                let from = &data[at..at + v.iov_len];
+                at += v.iov_len;
+                self.write(v.iov_base as u64, from)
+            });
+        }
+        let local = libc::iovec {
+            iov_base: data.as_ptr() as *mut libc::c_void,
+            iov_len: data.len(),
+        };
+        let n = list.len() as libc::c_ulong;
+        // SAFETY: as above; `local` is only read.
+        let put = unsafe { libc::process_vm_writev(self.pid, &local, 1, list.as_ptr(), n, 0) };
+        put == data.len() as isize
     }
 
     /// Copies `data` to memory at `addr`. False = not writable (EFAULT).

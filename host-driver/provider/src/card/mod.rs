@@ -34,10 +34,26 @@ pub trait Card: Send + Sync {
     fn free(&self, memory: Dma);
     /// The MAC behind a GID.
     fn neighbor(&self, gid: [u8; 16]) -> Result<[u8; 6], Errno>;
+    /// Called by who finds nothing where the card would put something: a card whose work is done by its process goes on with it.
+    fn progress(&self) {}
     /// Starts delivering events.
     fn start(&self, events: Arc<dyn Events>) -> std::io::Result<()>;
     /// Ends delivery and disconnects; `events` is not called any more when this returns.
     fn stop(&self);
+}
+
+/// Starts a thread on which no signal handler of the program runs: it does not know of the thread.
+pub fn without_signals<T>(f: impl FnOnce() -> T) -> T {
+    // SAFETY: sets are initialised by sigfillset and pthread_sigmask.
+    unsafe {
+        let mut all = core::mem::zeroed::<libc::sigset_t>();
+        let mut old = core::mem::zeroed::<libc::sigset_t>();
+        libc::sigfillset(&mut all);
+        libc::pthread_sigmask(libc::SIG_SETMASK, &all, &mut old);
+        let r = f();
+        libc::pthread_sigmask(libc::SIG_SETMASK, &old, core::ptr::null_mut());
+        r
+    }
 }
 
 /// What a card tells its process.

@@ -1,7 +1,7 @@
 //! The simulator's card: doorbells through the shared arena, everything else by messages on a unix socket.
 use super::arena::Arena;
 use super::dma::Memory;
-use super::{Card, Dma, Errno, Events};
+use super::{without_signals, Card, Dma, Errno, Events};
 use metaroce_hdl_spec::hostmsg::{Head, Kind, HEAD_BYTES, MAX_DATA, MAX_MSG};
 use metaroce_hdl_spec::regs::PAGE;
 use metaroce_hdl_spec::{HOST_ABI_MAJOR, HOST_ABI_MINOR};
@@ -92,6 +92,40 @@ impl SimCard {
             shared,
             agent: Mutex::new(None),
         })
+    }
+
+    /// Reads a register before [`Card::start`]: nothing else is answered then.
+    pub fn peek(&self, offset: u32) -> Result<u32, String> {
+        let head = Head {
+            tag: 0,
+            pasid: self.shared.pasid,
+            addr: offset as u64,
+            len: 4,
+            ..Head::new(Kind::MmioRead)
+        };
+        let fd = self.shared.socket.as_raw_fd();
+        let failed = |e: io::Error| format!("the card does not answer ({e})");
+        send(fd, &message(&head, &[]), 0).map_err(failed)?;
+        let mut packet = [0u8; MAX_MSG];
+        let n = receive(fd, &mut packet).map_err(failed)?;
+        match Head::parse(&packet[..n]) {
+            Ok(h) if h.kind == Kind::MmioReadDone && h.status == 0 => Ok(h.arg as u32),
+            Ok(h) if h.kind == Kind::Goodbye => {
+                let text = String::from_utf8_lossy(&packet[HEAD_BYTES..n]);
+                Err(format!("the simulator ended: {text}"))
+            }
+            _ => Err("the card does not answer".into()),
+        }
+    }
+
+    pub fn pasid(&self) -> u32 {
+        self.shared.pasid
+    }
+
+    /// Its own time, for who runs timers above it.
+    pub fn time(&self) -> crate::soft::CardTime {
+        let shared = self.shared.clone();
+        Box::new(move || (shared.arena.card_time(), shared.arena.asleep()))
     }
 
     fn ask(&self, head: Head, data: &[u8]) -> Result<Head, Errno> {
@@ -235,7 +269,6 @@ impl Card for SimCard {
 
     fn start(&self, events: Arc<dyn Events>) -> io::Result<()> {
         let shared = self.shared.clone();
-        // The program's signal handlers must not run on a thread it does not know of.
         let thread = without_signals(|| {
             std::thread::Builder::new()
                 .name("metaroce-dma".into())
@@ -418,19 +451,6 @@ fn message(head: &Head, data: &[u8]) -> Vec<u8> {
     emit(head, &mut packet);
     packet.extend_from_slice(data);
     packet
-}
-
-fn without_signals<T>(f: impl FnOnce() -> T) -> T {
-    // SAFETY: sets are initialised by sigfillset and pthread_sigmask.
-    unsafe {
-        let mut all = core::mem::zeroed::<libc::sigset_t>();
-        let mut old = core::mem::zeroed::<libc::sigset_t>();
-        libc::sigfillset(&mut all);
-        libc::pthread_sigmask(libc::SIG_SETMASK, &all, &mut old);
-        let r = f();
-        libc::pthread_sigmask(libc::SIG_SETMASK, &old, core::ptr::null_mut());
-        r
-    }
 }
 
 fn connect(path: &Path) -> io::Result<OwnedFd> {

@@ -7,6 +7,7 @@ use crate::abi::ex::IbvCqEx;
 use crate::abi::{self, IbvCompChannel, IbvContext, IbvCq, IbvWc};
 use crate::card::Errno;
 use crate::ctx::Ctx;
+use crate::hce::Chosen;
 use crate::say;
 use crate::sync::Spin;
 use core::cell::UnsafeCell;
@@ -192,6 +193,9 @@ impl Cq {
     pub fn nothing(&self, out: &mut [IbvWc]) -> usize {
         if !self.ctx.usable() {
             return self.flush(out);
+        }
+        if self.ctx.hce.transport() == Chosen::Software {
+            self.ctx.card.progress();
         }
         let empty = {
             let mut s = self.state.lock();

@@ -3,12 +3,16 @@ use super::{event, mr, ring, size};
 use crate::abi::ex::IbvDeviceAttrEx;
 use crate::abi::*;
 use crate::card::sim::SimCard;
+use crate::card::Card;
 use crate::ctx::{Ctx, Identity};
+use crate::hce::{self, Chosen, Decisions};
 use crate::register::library;
 use crate::say;
+use crate::soft::{Port, SoftCard};
 use crate::tree::{FIRST_UVERBS, GIDS};
 use core::ffi::{c_char, c_int, c_void, CStr};
 use core::mem::size_of;
+use metaroce_hdl_spec::regs::admin;
 use std::path::Path;
 use std::sync::atomic::Ordering;
 use std::sync::Arc;
@@ -99,7 +103,55 @@ fn identity(device: &Path) -> Identity {
     }
 }
 
-fn open(device: &IbvDevice) -> Result<(Arc<Ctx>, c_int), String> {
+/// Why a device can't be opened: a sentence for the user, and an errno.
+struct Refused(String, c_int);
+
+impl<T: Into<String>> From<T> for Refused {
+    fn from(why: T) -> Self {
+        Refused(why.into(), libc::ENODEV)
+    }
+}
+
+/// The card that the verbs work on: the simulated one, or the transport in software above its raw packet queues.
+fn card_of(sim: SimCard, id: &Identity, name: &str) -> Result<(Box<dyn Card>, Decisions), Refused> {
+    let features = sim.peek(admin::FEATURES)?;
+    let switches = std::env::var("METAROCE_HCE").unwrap_or_default();
+    let hce = hce::decide(features, &switches).map_err(|e| Refused(e, libc::EINVAL))?;
+    if hce.show {
+        say(&format!(
+            "{name}: who does what\n{}",
+            hce.table().trim_end()
+        ));
+    }
+    if let Some(path) = std::env::var_os("METAROCE_HCE_REPORT").filter(|p| !p.is_empty()) {
+        std::fs::write(&path, hce.json(name)).map_err(|e| {
+            let path = Path::new(&path).display();
+            Refused(
+                format!("METAROCE_HCE_REPORT: {path} can't be written ({e})"),
+                libc::EINVAL,
+            )
+        })?;
+    }
+    if hce.transport() == Chosen::Hardware {
+        return Ok((Box::new(sim), hce));
+    }
+    let (pasid, time) = (sim.pasid(), sim.time());
+    let port = Port {
+        mac: mac_of(&id.gids),
+        gids: id.gids.clone(),
+        mtu: id.link_mtu,
+    };
+    let card = SoftCard::new(Arc::new(sim), pasid, port, Some(time));
+    Ok((Box::new(card), hce))
+}
+
+/// The port's MAC, which its link-local GID is made of.
+fn mac_of(gids: &[[u8; 16]]) -> [u8; 6] {
+    let g = gids.first().copied().unwrap_or_default();
+    [g[8] ^ 2, g[9], g[10], g[13], g[14], g[15]]
+}
+
+fn open(device: &IbvDevice) -> Result<(Arc<Ctx>, c_int), Refused> {
     let path = std::env::var_os("METAROCE_SOCK").filter(|p| !p.is_empty()).ok_or(
         "METAROCE_SOCK does not say where the simulator is; start the program with 'metaroce run'",
     )?;
@@ -109,27 +161,21 @@ fn open(device: &IbvDevice) -> Result<(Arc<Ctx>, c_int), String> {
         .and_then(|n| n.parse::<u32>().ok())
         .and_then(|n| n.checked_sub(FIRST_UVERBS));
     let index = index.ok_or(format!("{name} is not a simulated card"))?;
-    let card = SimCard::connect(Path::new(&path), index)?;
+    let id = identity(Path::new(&text(&device.ibdev_path)));
+    let sim = SimCard::connect(Path::new(&path), index)?;
+    let (card, hce) = card_of(sim, &id, &text(&device.name))?;
     let mut ends = [0; 2];
     // SAFETY: two descriptors are filled.
     if unsafe { libc::pipe2(ends.as_mut_ptr(), libc::O_CLOEXEC) } != 0 {
-        return Err(format!(
-            "no pipe for events ({})",
-            std::io::Error::last_os_error()
-        ));
+        let e = std::io::Error::last_os_error();
+        return Err(format!("no pipe for events ({e})").into());
     }
     let write = event::both_ends(ends[0]);
     // SAFETY: ours; `both_ends` has its own descriptor.
     unsafe { libc::close(ends[1]) };
     let made = write
         .map_err(|e| format!("no pipe for events ({e})"))
-        .and_then(|w| {
-            Ctx::new(
-                Box::new(card),
-                identity(Path::new(&text(&device.ibdev_path))),
-                w,
-            )
-        });
+        .and_then(|w| Ctx::new(card, id, w, hce));
     if made.is_err() {
         // SAFETY: ours, and nobody has it.
         unsafe { libc::close(ends[0]) };
@@ -147,12 +193,12 @@ pub unsafe extern "C" fn alloc_context(
     let dev = unsafe { &*device };
     let (ctx, async_fd) = match open(dev) {
         Ok(c) => c,
-        Err(why) => {
+        Err(Refused(why, errno)) => {
             say(&format!("{}: {why}", text(&dev.name)));
             // SAFETY: ours to close.
             unsafe {
                 libc::close(cmd_fd);
-                *libc::__errno_location() = libc::ENODEV;
+                *libc::__errno_location() = errno;
             }
             return core::ptr::null_mut();
         }

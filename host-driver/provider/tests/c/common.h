@@ -22,7 +22,7 @@ static struct ibv_mr *mr;
 static char *buf;
 #define BUF 65536
 
-static void open_card(void)
+__attribute__((unused)) static void open_card(void)
 {
 	int n;
 	struct ibv_device **l = ibv_get_device_list(&n);

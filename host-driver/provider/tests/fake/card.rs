@@ -190,7 +190,11 @@ impl Card {
                         admin::LIMIT_MR_QP | admin::LIMIT_CQ_PD => 0xFFFF_FFFF,
                         admin::MAX_SGE | admin::MAX_RD => 16,
                         admin::LINK => 1,
-                        admin::FEATURES => admin::FEATURE_ATOMICS | admin::FEATURE_DIRECT,
+                        admin::FEATURES => {
+                            admin::FEATURE_TRANSPORT
+                                | admin::FEATURE_ATOMICS
+                                | admin::FEATURE_DIRECT
+                        }
                         _ => 0,
                     };
                     link.send(

@@ -46,6 +46,14 @@ pub fn listen(path: &std::path::Path) -> OwnedFd {
 impl Link {
     /// Takes the greeting of a new connection and answers it. Returns the link and the card index.
     pub fn accept(listener: RawFd, pasid: u32) -> Option<(Link, u32)> {
+        Link::accept_with(listener, |_| pasid).map(|(l, card, _)| (l, card))
+    }
+
+    /// The same; the PASID is chosen by card index, and returned, too.
+    pub fn accept_with(
+        listener: RawFd,
+        pasid: impl FnOnce(u32) -> u32,
+    ) -> Option<(Link, u32, u32)> {
         unsafe {
             let fd = libc::accept4(
                 listener,
@@ -99,6 +107,7 @@ impl Link {
             assert_eq!(l.word(at::HEADER).load(Ordering::Acquire), at::MAGIC);
             assert_eq!(l.word(at::HEADER + 16).load(Ordering::Relaxed), l.base);
             let mut l = l;
+            let pasid = pasid(hello.arg as u32);
             l.send(
                 &Head {
                     pasid,
@@ -106,7 +115,7 @@ impl Link {
                 },
                 &[],
             );
-            Some((l, hello.arg as u32))
+            Some((l, hello.arg as u32, pasid))
         }
     }
 
@@ -117,6 +126,11 @@ impl Link {
         unsafe { &*(self.map.add(at::SLEEPING as usize) as *const AtomicU32) }
             .store(v, Ordering::SeqCst);
         fence(Ordering::SeqCst);
+    }
+
+    /// Card time.
+    pub fn set_time(&self, ns: u64) {
+        self.word(at::CARD_TIME).store(ns, Ordering::Relaxed);
     }
 
     /// The next doorbell: BAR offset and what was written.

@@ -3,7 +3,7 @@
 
 mod found;
 
-use super::{both, compile, finish, installed, World};
+use super::{both, compile, finish, installed, new};
 use std::path::Path;
 use std::process::Command;
 
@@ -13,7 +13,7 @@ fn releases_run_the_test_programs() {
     if all.is_empty() {
         return;
     }
-    let w = World::new("rel");
+    let w = new("rel");
     for source in ["semantics", "extended", "newer"] {
         let exe = w.root.join(source);
         if !compile(&format!("{source}.c"), &exe) {
@@ -44,7 +44,7 @@ fn a_stranger_is_refused_by_name() {
     if !installed("gcc") {
         return;
     }
-    let w = World::new("strange");
+    let w = new("strange");
     let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/c/stranger.c");
     let [library, program] = ["libibverbs.so.1", "stranger"].map(|f| w.root.join(f));
     let gcc = |args: &[&str], to: &Path| {
