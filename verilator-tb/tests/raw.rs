@@ -512,3 +512,77 @@ fn the_page() {
         "docs/results/mini.md is stale: cargo xtask bench -- --raw\n{is}"
     );
 }
+
+/// A process that writes anything to its doorbells, and has anything in its memory: the card keeps to the rules of the bus (its model ends the run
+/// otherwise) and to the memory of its rings, comes to rest, and all frames of the others arrive.
+#[test]
+fn a_hostile_process() {
+    for seed in 61..64 {
+        let (mut sim, _) = clean(seed);
+        let mut rng = Rng::new(seed);
+        let mut v = ends(&mut sim, 80, 1000, 8, &mut rng);
+        let todo: usize = v.iter().map(|e| e.todo.len()).sum();
+        const BAD: u16 = 20;
+        // what it calls memory: frames for its like on the other card, and noise
+        for c in 0..2 {
+            for k in 0..64u64 {
+                let f = frame(&sim, c, 1 - c, qpn(BAD, &mut rng), 4000, &mut rng);
+                let f = if k % 2 == 0 { f } else { rng.bytes(4206) };
+                let a = 0x100_0000 + k * RAW_SLOT as u64;
+                sim.mem(c).poke(BAD, a, &f);
+            }
+        }
+        for e in v.iter_mut() {
+            e.todo.reverse();
+        }
+        let mut got = 0;
+        let mut quiet = 0;
+        while quiet < 200 {
+            quiet += 1;
+            for c in 0..2 {
+                // beside the others, and then no more
+                if todo == got || rng.below(3) == 0 || sim.nodes[c].mmio.len() > 8 {
+                    continue;
+                }
+                // a ring of its own memory, at any page of it; a frame; slots given back; anything
+                let ring = (2 + rng.below(9)) | 1 << 5 | (0x100_0000 + rng.below(64) * 4096);
+                let (at, data) = match rng.below(12) {
+                    0 => (regs::doorbell::RAW_TX_RING, ring),
+                    1 => (regs::doorbell::RAW_RX_RING, ring),
+                    2..=8 => {
+                        let len = 62 + 4 * rng.below(1036);
+                        (regs::doorbell::RAW_TX, rng.below(1 << 16) | len << 16)
+                    }
+                    9 => (regs::doorbell::RAW_RX, rng.below(1 << 17)),
+                    10 => (0x40 + 8 * rng.below(4) as u32, rng.next()),
+                    _ => (8 * rng.below(512) as u32, rng.next()),
+                };
+                let w = MmioWrite::u64(BAD as u32 * regs::PAGE + at, data);
+                sim.nodes[c].mmio.push_back(w);
+            }
+            for e in v.iter_mut() {
+                while let Some(f) = e.todo.last() {
+                    if !e.host.send(&mut sim, f) {
+                        break;
+                    }
+                    e.todo.pop();
+                    quiet = 0;
+                }
+                while let Some((f, ce)) = e.host.poll(&mut sim) {
+                    assert_eq!((ce, dest(&f)), (marked(&f), e.host.pasid));
+                    got += 1;
+                    quiet = 0;
+                    e.host.consume(&mut sim, false);
+                }
+            }
+            for _ in 0..rng.below(40) {
+                sim.step();
+            }
+        }
+        settle(&mut sim);
+        assert_eq!(got, todo, "seed {seed}");
+        // it did send
+        let sent: u64 = (0..2).map(|c| counter(&mut sim, c, Ctr::tx_frames)).sum();
+        assert!(sent > todo as u64 + 50, "{sent}");
+    }
+}

@@ -11,7 +11,7 @@ use crate::{
 use alloc::{format, string::String, string::ToString, vec, vec::Vec};
 use metaroce_hdl_spec::{
     cmd,
-    config::{Config, SIM_100G},
+    config::{Config, MINI, SIM_100G},
     regs::COUNTERS,
     wqe, HOST_ABI_MAJOR, HOST_ABI_MINOR,
 };
@@ -37,13 +37,13 @@ const MAX_MRRS_CODE: u32 = 5;
 /// What a manifest is made from: also those of configurations that are in no table.
 struct Builder<'a> {
     c: &'a Config,
-    /// The configuration is the one that benches and tests run.
+    /// The configuration is one that benches and tests run.
     measured: bool,
     list: Vec<Capability>,
 }
 
 impl Builder<'_> {
-    /// Only the configuration whose RTL is simulated has shown anything.
+    /// Only a configuration whose RTL is simulated has shown anything.
     fn shown(&self, test: &str) -> Provenance {
         if self.measured {
             Provenance {
@@ -140,10 +140,10 @@ fn tb(test: &str) -> String {
 }
 
 impl Manifest {
-    /// The manifest of a configuration: another parameter is another manifest. Measured figures are in that of the configuration that is simulated, and in no
-    /// other, however little it differs.
+    /// The manifest of a configuration: another parameter is another manifest. What tests and benches have shown is in those of the configurations that are
+    /// simulated, and in no other, however little it differs.
     pub fn of(c: &Config) -> Manifest {
-        of_parts(c, *c == SIM_100G)
+        of_parts(c, *c == SIM_100G || *c == MINI)
     }
 }
 
@@ -279,7 +279,7 @@ fn wire(b: &mut Builder) {
         .map(|o| o.name())
         .collect();
     b.on(id::opcodes, &known, vec![], &tb("malformed"));
-    mtus(b, Some("cargo xtask tools"));
+    mtus(b, "cargo xtask tools");
     b.lacks(id::paths, "One sequence a connection, as RoCEv2 has it");
     b.lacks(id::sack_window, "");
     b.lacks(id::out_of_order_placement, "");
@@ -301,12 +301,12 @@ fn wire(b: &mut Builder) {
     );
 }
 
-fn mtus(b: &mut Builder, test: Option<&str>) {
+fn mtus(b: &mut Builder, test: &str) {
     let sizes: Vec<String> = Mtu::ALL.iter().map(|m| m.bytes().to_string()).collect();
     let greatest = Mtu::ALL.iter().map(|m| m.bytes()).max().unwrap_or(0);
     let limits = vec![up_to("max", greatest.into(), Unit::Bytes)];
-    let p = test.map_or_else(design, |t| b.shown(t));
-    b.add(id::mtus, State::Enabled, sizes, limits, p);
+    let words: Vec<&str> = sizes.iter().map(String::as_str).collect();
+    b.on(id::mtus, &words, limits, test);
 }
 
 fn lines(b: &mut Builder) {
@@ -453,12 +453,12 @@ fn buffers(b: &mut Builder) {
     );
 }
 
-fn bus(b: &mut Builder) {
+fn bus(b: &mut Builder, test: &str) {
     let limits = vec![
         up_to("max_payload", 128 << MAX_MPS_CODE, Unit::Bytes),
         up_to("max_read", 128 << MAX_MRRS_CODE, Unit::Bytes),
     ];
-    b.on(id::host_port, &["messages"], limits, &tb("bus"));
+    b.on(id::host_port, &["messages"], limits, test);
 }
 
 fn inside(b: &mut Builder) {
@@ -479,7 +479,7 @@ fn inside(b: &mut Builder) {
     let names: Vec<&str> = COUNTERS.iter().map(|c| c.name).collect();
     let limits = vec![exactly("max", names.len() as u64, Unit::Count)];
     b.on(id::counters, &names, limits, &tb("soak"));
-    bus(b);
+    bus(b, &tb("bus"));
     b.lacks(id::firmware_policies, "The card works without a processor");
     b.lacks(id::manifest_rom, "");
 }

@@ -22,22 +22,21 @@ pub const RAW_COUNTERS: &[&str] = &[
 ];
 
 pub(super) fn capabilities(b: &mut Builder) {
-    b.size(id::raw_packet_queues, vec![]).note = Some(
+    let test = tb("raw");
+    b.on(id::raw_packet_queues, &[], vec![], &test).note = Some(
         "One queue to send and one to receive a process; the top bits of the destination QPN choose the process".into(),
     );
-    b.size(id::icrc_offload, vec![]);
-    b.size(id::vlan, vec![]).note = Some("Tagged frames pass as they are".into());
-    mtus(b, None);
+    b.on(id::icrc_offload, &[], vec![], &test);
+    b.on(id::vlan, &[], vec![], &test).note = Some("Tagged frames pass as they are".into());
+    mtus(b, &test);
     lines(b);
     processes(b);
-    let words = vec!["rx_ecn_marked".to_string()];
-    b.add(id::ecn_count, State::Enabled, words, vec![], design());
+    b.on(id::ecn_count, &["rx_ecn_marked"], vec![], &test);
     clock(b);
     buffers(b);
-    let words: Vec<String> = RAW_COUNTERS.iter().map(|n| n.to_string()).collect();
-    let limits = vec![exactly("max", words.len() as u64, Unit::Count)];
-    b.add(id::counters, State::Enabled, words, limits, design());
-    bus(b);
+    let limits = vec![exactly("max", RAW_COUNTERS.len() as u64, Unit::Count)];
+    b.on(id::counters, RAW_COUNTERS, limits, &test);
+    bus(b, &test);
     for (id, note) in [
         (
             id::wire_profiles,
