@@ -32,12 +32,17 @@ fn counter(r: &Report, card: usize, name: &str) -> u64 {
         .map_or(0, |(_, v)| *v)
 }
 
+/// Without transport: what such a card moves are frames; what is a message, or payload, only the software above it knows.
+fn frames_only(r: &Report, card: usize) -> bool {
+    !r.config.minis.hw(card).transport
+}
+
 /// One flow per card that received payload.
 ///
 /// `reads`: the tool issues READs or atomics, so the receiver is the one whose work requests count as messages.
 pub fn flows(r: &Report, mtu: Option<u32>, reads: bool) -> Vec<Flow> {
     let mut v = vec![];
-    for c in &r.cards {
+    for c in r.cards.iter().filter(|c| !frames_only(r, c.card)) {
         let h = &c.host;
         // What the programs exchange beside their test (perftest with -R) is not part of it.
         let window = h.busiest.totals();
@@ -128,6 +133,17 @@ pub fn print(r: &Report, mtu: Option<u32>, reads: bool, card_time: bool) {
             f.retransmits,
             f.drops,
             format!("{:.0} %", f.host_limited),
+        );
+    }
+    for c in r.cards.iter().filter(|c| frames_only(r, c.card)) {
+        let n = |name| counter(r, c.card, name);
+        let drops = c.counters.iter().filter(|(n, _)| n.starts_with("rx_drop"));
+        say!(
+            "  metaroce{:<4}{} frames in, {} out, {} dropped (a card without transport knows nothing of messages)",
+            c.card,
+            n("rx_frames"),
+            n("tx_frames"),
+            drops.map(|(_, v)| v).sum::<u64>()
         );
     }
     let total: u64 = r.cards.iter().map(|c| c.cycles).sum();

@@ -381,9 +381,12 @@ fn write_replay(dir: &Path, seed: u64) -> Result<()> {
         args.insert(2, format!("--seed {seed}"));
     }
     let cwd = std::env::current_dir().unwrap_or_default();
+    let kind = std::env::var("METAROCE_CARD").ok();
+    let kind = kind.map(|k| format!("env METAROCE_CARD={} ", quote(&k)));
     let text = format!(
-        "#!/bin/sh\ncd {} && exec {}\n",
+        "#!/bin/sh\ncd {} && exec {}{}\n",
         quote(&cwd.display().to_string()),
+        kind.unwrap_or_default(),
         args.join(" ")
     );
     let p = dir.join("replay.sh");

@@ -80,3 +80,20 @@ fn statuses_are_the_same_whoever_does_the_transport() {
         assert_eq!(o.out.matches("ok clean up").count(), 2, "{card}: {}", o.out);
     }
 }
+
+/// The variable is the option, also when the run is repeated.
+#[test]
+fn the_variable() {
+    let lab = Lab::new();
+    let mut c = lab.with(METAROCE, &["run", "--seed", "1", "--", "true"]);
+    c.env("METAROCE_CARD", "mini,sim-100g");
+    lab.start(c).wait(60).ok();
+    let replay = lab.newest().join("replay.sh");
+    let text = std::fs::read_to_string(&replay).unwrap();
+    assert!(text.contains("METAROCE_CARD='mini,sim-100g' "), "{text}");
+    lab.sh(&replay.display().to_string()).wait(60).ok();
+    assert_eq!(lab.result()["report"]["config"]["minis"], 1);
+    let mut c = lab.with(METAROCE, &["run", "--", "true"]);
+    c.env("METAROCE_CARD", "ecp5-1g");
+    lab.start(c).wait(60).code(2);
+}

@@ -3,12 +3,16 @@
 use crate::{
     bench::AT_ONCE,
     craft,
+    fabric::Seen,
     hostport::HostPortConfig,
     raw::RawHost,
     sim::{Minis, Sim, SimConfig},
 };
 use metaroce_protocol::{Opcode, PacketRepr, Psn};
-use std::fmt::Write;
+use std::{
+    fmt::Write,
+    sync::{Arc, Mutex},
+};
 
 const PASID: u16 = 1;
 
@@ -61,6 +65,8 @@ pub fn latency(payload: usize, host: HostPortConfig) -> Latency {
 
 pub struct Rate {
     pub frames_per_s: f64,
+    /// What card 0 puts on the wire.
+    pub sent_per_s: f64,
     /// What the wire carries.
     pub limit: f64,
     pub payload_gbps: f64,
@@ -72,6 +78,13 @@ pub fn rate(payload: usize, n: usize, both: bool) -> Rate {
     let (mut sim, mut ends) = pair(HostPortConfig::default());
     let frames = [0, 1].map(|c| frame(&sim, c, payload));
     let mut left = [n, if both { n } else { 0 }];
+    let starts = Arc::new(Mutex::new(vec![]));
+    let log = starts.clone();
+    sim.fabric.tap = Some(Box::new(move |what, port, f| {
+        if (what, port) == (Seen::Sent, 0) {
+            log.lock().expect("one thread").push(f.start_ps);
+        }
+    }));
     // frames got, and when: the first ones are not counted
     let mut got: [Vec<u64>; 2] = Default::default();
     let mut quiet = 0;
@@ -109,8 +122,11 @@ pub fn rate(payload: usize, n: usize, both: bool) -> Rate {
     } else {
         per_s(1)
     };
+    let s = starts.lock().expect("one thread");
+    let from = s.len() / 4;
     Rate {
         frames_per_s,
+        sent_per_s: (s.len() - 1 - from) as f64 / ((s[s.len() - 1] - s[from]) as f64 * 1e-12),
         limit: 1e12 / sim.fabric.wire_ps(frames[0].len() + 4) as f64,
         payload_gbps: frames_per_s * payload as f64 * 8.0 / 1e9,
         dropped: [0, 1]
@@ -137,14 +153,15 @@ pub fn page() -> String {
         )
         .unwrap();
     }
-    t.push_str("\nRates, host port of 600 ns reads with reordered completions; of both ways the slower one. The limit is what the wire carries (with preamble, FCS and gap). The card sends a frame in 6 cycles at best and takes one in 8; what comes faster is dropped (`rx_drop_full`).\n\n| bytes behind the BTH | ways | M frames/s | Gb/s behind the BTH | % of limit | dropped |\n|---|---|---|---|---|---|\n");
+    t.push_str("\nRates, host port of 600 ns reads with reordered completions; of both ways the slower one. The limit is what the wire carries (with preamble, FCS and gap). What comes faster than the card takes it is dropped (`rx_drop_full`).\n\n| bytes behind the BTH | ways | M frames/s sent | M frames/s received | Gb/s behind the BTH | % of limit | dropped |\n|---|---|---|---|---|---|---|\n");
     for (payload, n) in [(4096, 600), (1024, 1500), (256, 3000), (8, 3000)] {
         for both in [false, true] {
             let r = rate(payload, n, both);
             writeln!(
                 t,
-                "| {payload} | {} | {:.3} | {:.2} | {:.1} | {} |",
+                "| {payload} | {} | {:.3} | {:.3} | {:.2} | {:.1} | {} |",
                 if both { 2 } else { 1 },
+                r.sent_per_s / 1e6,
                 r.frames_per_s / 1e6,
                 r.payload_gbps,
                 100.0 * r.frames_per_s / r.limit,
