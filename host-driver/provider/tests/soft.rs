@@ -241,3 +241,25 @@ fn instructions_of_post_and_poll() {
         assert!(c.instructions < 6000 || cfg!(debug_assertions), "{c:?}");
     }
 }
+
+/// Threads that share the engines of two devices, then silence: `tests/c/threads.c`.
+#[test]
+fn threads() {
+    for net in [
+        PERFECT,
+        Net {
+            seed: 5,
+            lose: 10,
+            double: 10,
+            delay: 10,
+        },
+    ] {
+        let w = new(&format!("soft-thr{}", net.seed), net);
+        let exe = w.root.join("threads");
+        if !compile("threads.c", &exe) {
+            return;
+        }
+        let o = w.run(exe.to_str().unwrap(), &[]);
+        assert!(o.status.success(), "{net:?}: {}", both(&o));
+    }
+}

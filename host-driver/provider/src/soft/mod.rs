@@ -15,6 +15,8 @@ mod mem;
 mod qp;
 mod raw;
 mod rng;
+#[cfg(test)]
+mod tests;
 mod work;
 
 pub use clock::CardTime;
