@@ -37,10 +37,13 @@ pub enum Profile {
 
 #[derive(Subcommand)]
 pub enum Caps {
-    /// Shows a manifest
+    /// Shows a manifest, or what a driver made of its card
     Show {
-        #[arg(help = WHAT, value_name = "MANIFEST")]
-        manifest: String,
+        #[arg(help = WHAT, value_name = "MANIFEST", required_unless_present = "device")]
+        manifest: Option<String>,
+        /// Instead: which work the driver of this MetaRoCE device gives to the card, which it does itself, and why
+        #[arg(long, value_name = "DEVICE", conflicts_with_all = ["manifest", "markdown", "image"])]
+        device: Option<String>,
         /// The manifest itself, as JSON
         #[arg(long, conflicts_with = "markdown")]
         json: bool,
@@ -121,7 +124,7 @@ fn load(what: &str) -> Result<(Manifest, Vec<Finding>), Error> {
         return Ok((crate::caps_device::manifest(device)?, vec![]));
     }
     if let Some(device) = what.strip_prefix("rom:") {
-        return json::take(&crate::caps_rom::image(device)?[..], 0);
+        return json::take(&crate::caps_opened::image(device)?[..], 0);
     }
     if what == "-" {
         return json::take(std::io::stdin().lock(), 0);
@@ -168,15 +171,41 @@ fn print(v: &impl Serialize) -> Result<()> {
     Ok(())
 }
 
+fn decided(d: &crate::caps_opened::Decisions) {
+    let widest = d.decisions.iter().map(|x| x.capability.len()).max();
+    let w = widest.unwrap_or(0).max("capability".len());
+    say!("{:w$}  {:7}  {:8}  why", "capability", "card", "done by");
+    for x in &d.decisions {
+        let by = match x.chosen.as_str() {
+            "hardware" => "card",
+            "software" => "driver",
+            _ => "nobody",
+        };
+        let line = format!("{:w$}  {:7}  {by:8}  {}", x.capability, x.card, x.why);
+        say!("{}", tame(&line));
+    }
+}
+
 pub fn run(c: &Caps) -> Result<u8> {
     match c {
         Caps::Show {
             manifest,
+            device,
             json,
             markdown,
             image,
         } => {
-            let m = sound(manifest)?;
+            if let Some(device) = device {
+                let device = device.strip_prefix("device:").unwrap_or(device);
+                let d = crate::caps_opened::decisions(device)
+                    .map_err(|e| anyhow!("{device}: {}", tame(&e.to_string())))?;
+                match json {
+                    true => print(&d)?,
+                    false => decided(&d),
+                }
+                return Ok(0);
+            }
+            let m = sound(manifest.as_deref().expect("clap asks for one"))?;
             if let Some(file) = image {
                 let bytes = cbor::encode(&m);
                 std::fs::write(file, &bytes).with_context(|| file.display().to_string())?;
