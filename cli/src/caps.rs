@@ -37,10 +37,13 @@ pub enum Profile {
 
 #[derive(Subcommand)]
 pub enum Caps {
-    /// Shows a manifest
+    /// Shows a manifest, or what a driver made of its card
     Show {
-        #[arg(help = WHAT, value_name = "MANIFEST")]
-        manifest: String,
+        #[arg(help = WHAT, value_name = "MANIFEST", required_unless_present = "device")]
+        manifest: Option<String>,
+        /// Instead: which work the driver of this MetaRoCE device gives to the card, which it does itself, and why
+        #[arg(long, value_name = "DEVICE", conflicts_with_all = ["manifest", "markdown", "image"])]
+        device: Option<String>,
         /// The manifest itself, as JSON
         #[arg(long, conflicts_with = "markdown")]
         json: bool,
@@ -55,6 +58,7 @@ pub enum Caps {
     Validate {
         #[arg(help = WHAT, value_name = "MANIFEST")]
         manifest: String,
+        /// The same as JSON, for programs
         #[arg(long)]
         json: bool,
     },
@@ -64,6 +68,7 @@ pub enum Caps {
         old: String,
         #[arg(help = WHAT, value_name = "NEW")]
         new: String,
+        /// The same as JSON, for programs
         #[arg(long)]
         json: bool,
     },
@@ -73,6 +78,7 @@ pub enum Caps {
         profile: Profile,
         #[arg(help = WHAT, value_name = "MANIFEST")]
         manifest: String,
+        /// The same as JSON, for programs
         #[arg(long)]
         json: bool,
         /// Also writes a JUnit report: a case for each requirement
@@ -86,15 +92,16 @@ pub enum Caps {
         /// Verbs device, as ibv_devices has it
         #[arg(value_name = "DEVICE", required_unless_present = "facts")]
         device: Option<String>,
-        /// Takes what an earlier run with --json found instead of a device
+        /// Takes what an earlier run with --json found instead of a device (- for standard input)
         #[arg(long, value_name = "REPORT", conflicts_with = "device")]
         facts: Option<PathBuf>,
         /// At most so many objects of a kind are made to count them
-        #[arg(long, value_name = "N", default_value_t = 16_384)]
+        #[arg(long, value_name = "N", default_value_t = 16_384, value_parser = clap::value_parser!(u64).range(1..), conflicts_with = "facts")]
         objects: u64,
         /// GID of port 1 that connections of the device with itself have
-        #[arg(long, value_name = "N", default_value_t = 0)]
+        #[arg(long, value_name = "N", default_value_t = 0, conflicts_with = "facts")]
         gid_index: u8,
+        /// The same as JSON, for programs
         #[arg(long)]
         json: bool,
         /// Also writes a JUnit report: a case for each claim
@@ -105,6 +112,7 @@ pub enum Caps {
     Matrix {
         #[arg(help = WHAT, value_name = "MANIFEST", required = true)]
         manifests: Vec<String>,
+        /// The same as JSON, for programs
         #[arg(long)]
         json: bool,
     },
@@ -116,7 +124,7 @@ fn load(what: &str) -> Result<(Manifest, Vec<Finding>), Error> {
         return Ok((crate::caps_device::manifest(device)?, vec![]));
     }
     if let Some(device) = what.strip_prefix("rom:") {
-        return json::take(&crate::caps_rom::image(device)?[..], 0);
+        return json::take(&crate::caps_opened::image(device)?[..], 0);
     }
     if what == "-" {
         return json::take(std::io::stdin().lock(), 0);
@@ -163,15 +171,41 @@ fn print(v: &impl Serialize) -> Result<()> {
     Ok(())
 }
 
+fn decided(d: &crate::caps_opened::Decisions) {
+    let widest = d.decisions.iter().map(|x| x.capability.len()).max();
+    let w = widest.unwrap_or(0).max("capability".len());
+    say!("{:w$}  {:7}  {:8}  why", "capability", "card", "done by");
+    for x in &d.decisions {
+        let by = match x.chosen.as_str() {
+            "hardware" => "card",
+            "software" => "driver",
+            _ => "nobody",
+        };
+        let line = format!("{:w$}  {:7}  {by:8}  {}", x.capability, x.card, x.why);
+        say!("{}", tame(&line));
+    }
+}
+
 pub fn run(c: &Caps) -> Result<u8> {
     match c {
         Caps::Show {
             manifest,
+            device,
             json,
             markdown,
             image,
         } => {
-            let m = sound(manifest)?;
+            if let Some(device) = device {
+                let device = device.strip_prefix("device:").unwrap_or(device);
+                let d = crate::caps_opened::decisions(device)
+                    .map_err(|e| anyhow!("{device}: {}", tame(&e.to_string())))?;
+                match json {
+                    true => print(&d)?,
+                    false => decided(&d),
+                }
+                return Ok(0);
+            }
+            let m = sound(manifest.as_deref().expect("clap asks for one"))?;
             if let Some(file) = image {
                 let bytes = cbor::encode(&m);
                 std::fs::write(file, &bytes).with_context(|| file.display().to_string())?;
@@ -203,11 +237,13 @@ pub fn run(c: &Caps) -> Result<u8> {
             let name = profile.to_possible_value().expect("none is skipped");
             let p = profile::find(name.get_name()).expect("a test compares");
             let v = profile::verdicts(p, &m);
+            // the verdict first: a path that can't be written must not cost it
+            let code = judged(p.name, &m, &v, *json)?;
             if let Some(file) = junit {
                 std::fs::write(file, report(p.name, &m, &v))
                     .with_context(|| file.display().to_string())?;
             }
-            judged(p.name, &m, &v, *json)
+            Ok(code)
         }
         Caps::Conform {
             manifest,

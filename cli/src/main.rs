@@ -2,7 +2,7 @@
 
 mod caps;
 mod caps_device;
-mod caps_rom;
+mod caps_opened;
 mod conform;
 mod daemon;
 mod doctor;

@@ -2,7 +2,7 @@
 
 mod common;
 use common::*;
-use metaroce_hdl_spec::config::SIM_100G;
+use metaroce_hdl_spec::config::{MINI, SIM_100G};
 use metaroce_manifest::{json, Manifest};
 use std::{
     fs,
@@ -230,6 +230,11 @@ fn profile() {
         .code(4)
         .json();
     assert_eq!(v["kept"], false);
+    // the verdict comes also when the report can't be written
+    caps(&["profile", "rocev2-rc", "sim-100g", "--junit", "/nowhere/x"])
+        .code(1)
+        .has("/nowhere/x")
+        .has("rocev2-rc kept");
     caps(&["profile", "gold", "sim-100g"])
         .code(2)
         .has("amc-full");
@@ -254,6 +259,51 @@ fn the_rom_of_a_card() {
         .wait(60)
         .ok();
     assert_eq!(json::read(&shown).unwrap(), Manifest::of(&SIM_100G));
+}
+
+/// Who does what, as the driver decided: all by the card, or the transport by the driver.
+#[test]
+fn what_a_driver_decided() {
+    caps(&["show"]).code(2).has("--device");
+    caps(&["show", "sim-100g", "--device", "x"]).code(2);
+    if !have("ibv_devinfo") {
+        return;
+    }
+    caps(&["show", "--device", "nobody"])
+        .code(1)
+        .has("nobody: ibv_devinfo: ");
+    for (card, by, rom) in [
+        ("sim-100g", "hardware", &SIM_100G),
+        ("mini", "software", &MINI),
+    ] {
+        let lab = Lab::new();
+        let (shown, image) = (lab.dir.join("hce.json"), lab.dir.join("rom.json"));
+        let line = format!(
+            "{METAROCE} caps show --device metaroce0 --json > {} && {METAROCE} caps show --json rom:metaroce0 > {} && {METAROCE} caps show --device metaroce0",
+            shown.display(),
+            image.display()
+        );
+        lab.metaroce(&["run", "--card", card, "--", "sh", "-c", &line])
+            .wait(60)
+            .ok()
+            .says("qp_state_offload");
+        let v: serde_json::Value = serde_json::from_slice(&std::fs::read(&shown).unwrap()).unwrap();
+        assert_eq!(v["device"], "metaroce0");
+        let all = v["decisions"].as_array().unwrap();
+        let one = |id: &str| all.iter().find(|d| d["capability"] == id).unwrap();
+        assert_eq!(one("qp_state_offload")["chosen"], by);
+        assert_eq!(one("icrc_offload")["chosen"], "hardware");
+        // The driver goes by registers: they say what the ROM says.
+        let m = json::read(&image).unwrap();
+        assert_eq!(m, Manifest::of(rom));
+        for d in all {
+            let has = m
+                .capability(d["capability"].as_str().unwrap())
+                .unwrap()
+                .has();
+            assert_eq!(d["card"], if has { "present" } else { "absent" }, "{d}");
+        }
+    }
 }
 
 /// What the driver of a simulated card says through verbs is within its manifest; the tables are equal. (Queues are shorter, and SGEs fewer, by the driver's own limits.)

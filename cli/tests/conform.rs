@@ -334,3 +334,25 @@ fn a_device_never_seen() {
     assert_eq!(open.count(), 4);
     fs::remove_dir_all(dir).unwrap();
 }
+
+/// What makes no sense together, or nothing at all, is refused; a report also comes through a pipe.
+#[test]
+fn arguments() {
+    let (code, _, err) = metaroce(&["caps", "conform", "sim-100g", "x", "--objects", "0"]);
+    assert!(code == 2 && err.contains("--objects"), "{err}");
+    let (code, _, err) = metaroce(&[
+        "caps",
+        "conform",
+        "sim-100g",
+        "--facts",
+        "f",
+        "--objects",
+        "8",
+    ]);
+    assert!(code == 2 && err.contains("--facts"), "{err}");
+    let (code, _, err) = metaroce(&["caps", "conform", "sim-100g", "--facts", "-"]);
+    assert!(
+        code == 1 && err.contains("no report of `caps conform --json`"),
+        "{err}"
+    );
+}

@@ -132,6 +132,8 @@ pub struct Card<
     done: DoneSplit,
     link: LinkGate,
     src_check: SrcCheck<LQ>,
+    /// Between ingress and responder, whose stalls would reach into the receive queues.
+    req_cut: Half<RxPkt>,
     ingress: Ingress<W, P, L, LB, H, N>,
     placement: Placement<W, L, LB, LC, LP, LX, NX>,
     windows: Windows<LM>,
@@ -356,6 +358,7 @@ impl<
             done: Default::default(),
             link: Default::default(),
             src_check: Default::default(),
+            req_cut: Default::default(),
             ingress: Default::default(),
             placement: Placement::new(0xA8),
             windows: Default::default(),
@@ -458,7 +461,7 @@ impl<
             self, clock, hostport, doorbell, sqfetch, rqfetch, requester, responder, readresp,
             order, acks, tx_arb, xl_tx, txdma, egress, link, ingress, placement, sequencer, regs
         );
-        clock!(self, clock, ud_av, gid_egress, src_check, windows);
+        clock!(self, clock, ud_av, gid_egress, src_check, req_cut, windows);
         clock!(self, clock, pl_arb, err_a, err_b, err_arb, ev_arb, fence_src);
         clock!(
             self,
@@ -507,6 +510,7 @@ impl<
         self.egress.rst.next = self.rst.val();
         self.link.rst.next = self.rst.val();
         self.src_check.rst.next = self.rst.val();
+        self.req_cut.rst.next = self.rst.val();
         self.ingress.rst.next = self.rst.val();
         self.placement.rst.next = self.rst.val();
         self.sequencer.rst.next = self.rst.val();
@@ -749,9 +753,12 @@ impl<
         self.ingress.rx_valid.next = self.link.m_valid.val();
         self.ingress.rx_data.next = self.rx_data.val();
         self.ingress.rx_meta.next = self.rx_meta.val();
-        self.responder.rx_valid.next = self.ingress.req_valid.val();
-        self.responder.rx_data.next = self.ingress.req_data.val();
-        self.ingress.req_ready.next = self.responder.rx_ready.val();
+        self.req_cut.s_valid.next = self.ingress.req_valid.val();
+        self.req_cut.s_data.next = self.ingress.req_data.val();
+        self.ingress.req_ready.next = self.req_cut.s_ready.val();
+        self.responder.rx_valid.next = self.req_cut.m_valid.val();
+        self.responder.rx_data.next = self.req_cut.m_data.val();
+        self.req_cut.m_ready.next = self.responder.rx_ready.val();
         self.src_check.s_valid.next = self.ingress.rsp_valid.val();
         self.src_check.s_data.next = self.ingress.rsp_data.val();
         self.ingress.rsp_ready.next = self.src_check.s_ready.val();
@@ -1086,7 +1093,7 @@ impl<
             & ((self.order.idle.val() & self.acks.idle.val()) & self.at_idle.val());
         self.quiet[2].next = ((self.xl_tx.idle.val() & self.txdma.idle.val())
             & (self.egress.idle.val() & self.src_check.idle.val()))
-            & self.ingress.idle.val();
+            & (self.ingress.idle.val() & !self.req_cut.m_valid.val());
         self.quiet[3].next =
             (self.placement.idle.val() & self.sequencer.idle.val()) & self.windows.idle.val();
         self.idle.next = ((self.quiet[0].val() & self.quiet[1].val())

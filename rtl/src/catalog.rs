@@ -30,6 +30,7 @@ pub fn blocks() -> Vec<Entry> {
     let mut b = vec![];
     block!(b, "fifo_512x64", Fifo::<Bits<512>, 6>::default());
     block!(b, "fifo_32x1024", Fifo::<Bits<32>, 10>::default());
+    block!(b, "half_512", Half::<Bits<512>>::default());
     block!(b, "skid_512", Skid::<Bits<512>>::default());
     block!(b, "arb2_64", Arb2::<Bits<64>>::default());
     block!(b, "arb4_64", Arb4::<Bits<64>>::default());
@@ -102,6 +103,7 @@ pub fn cards() -> Vec<Entry> {
 pub fn formal() -> Vec<Entry> {
     let mut b = vec![];
     block!(b, "f_skid", Skid::<Bits<8>>::default());
+    block!(b, "f_half", Half::<Bits<8>>::default());
     block!(b, "f_fifo", Fifo::<Bits<4>, 2>::default());
     block!(b, "f_arb", Arb3::<Bits<4>>::default());
     block!(b, "f_psn", PsnCmp::default());

@@ -86,6 +86,16 @@ fn skid() {
 }
 
 #[test]
+fn half() {
+    Diff::new(
+        "half_item",
+        Half::<Item>::default,
+        inputs!(rst, s_data, s_valid, m_ready),
+    )
+    .run();
+}
+
+#[test]
 fn arbiters() {
     Diff::new(
         "arb2",

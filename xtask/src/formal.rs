@@ -35,6 +35,15 @@ const PROOFS: &[Proof] = &[
         ],
     },
     Proof {
+        wrapper: "half",
+        block: "f_half",
+        broken: &[
+            ("the word does not go", "v$d = 1'b0", "v$d = 1'b1"),
+            ("ready while full", "s_ready = ~v$q", "s_ready = 1'b1"),
+            ("a word that is not there", "v$d = s_valid", "v$d = 1'b1"),
+        ],
+    },
+    Proof {
         wrapper: "fifo",
         block: "f_fifo",
         broken: &[

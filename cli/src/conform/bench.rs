@@ -42,6 +42,8 @@ pub struct Bench<'a> {
     pub mr: &'a Mr<'a>,
     pub gid: [u8; 16],
     pub o: &'a Options,
+    /// Told how far a long count has come.
+    pub far: &'a dyn Fn(&str),
 }
 
 pub fn cap() -> IbvQpCap {

@@ -15,6 +15,7 @@ use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 use std::{
     fmt::Write as _,
+    io::Read as _,
     path::Path,
     time::{SystemTime, UNIX_EPOCH},
 };
@@ -53,7 +54,14 @@ fn earlier(file: &Path) -> Result<facts::Facts> {
     struct Found {
         facts: facts::Facts,
     }
-    let text = std::fs::read(file)?;
+    let text = match file.to_str() {
+        Some("-") => {
+            let mut b = vec![];
+            std::io::stdin().read_to_end(&mut b)?;
+            b
+        }
+        _ => std::fs::read(file)?,
+    };
     let found: Found =
         serde_json::from_slice(&text).context("no report of `caps conform --json`")?;
     Ok(found.facts)
@@ -84,10 +92,15 @@ pub fn run(m: &Manifest, a: &Args) -> Result<bool> {
     };
     let mut n = 0;
     let facts = match (a.device, a.facts) {
-        (Some(device), _) => probe::all(device, &o, |what| {
-            n += 1;
-            note!("conform: [{n}/6] {what}");
-        })?,
+        (Some(device), _) => probe::all(
+            device,
+            &o,
+            |what| {
+                n += 1;
+                note!("conform: [{n}/6] {what}");
+            },
+            &|far| note!("conform:       {far}"),
+        )?,
         (_, Some(file)) => earlier(file).with_context(|| file.display().to_string())?,
         (None, None) => bail!(Usage(
             "a DEVICE, or --facts with the report of an earlier run".into()

@@ -9,13 +9,19 @@ use super::{
 use anyhow::{anyhow, Result};
 use metaroce::abi::{IbvQpCap, IbvQpInitAttr};
 use metaroce_manifest::registry::id;
-use std::{ffi::c_int, ptr::null_mut};
+use std::{
+    ffi::c_int,
+    ptr::null_mut,
+    time::{Duration, Instant},
+};
 
 const WC_GRH: u32 = 1;
 const TYPE_1: c_int = 1;
 const TYPE_2: c_int = 2;
 /// A message longer than any MTU, with a rest.
 const LEN: usize = 9001;
+/// Between two lines of progress.
+const TELL: Duration = Duration::from_secs(3);
 
 pub struct Options {
     /// Objects of a kind that are made at most.
@@ -23,8 +29,13 @@ pub struct Options {
     pub gid_index: u8,
 }
 
-/// All of it; `step` is told what comes next.
-pub fn all(name: &str, o: &Options, mut step: impl FnMut(&str)) -> Result<Facts> {
+/// All of it; `step` is told what comes next, `far` how far a long count has come.
+pub fn all(
+    name: &str,
+    o: &Options,
+    mut step: impl FnMut(&str),
+    far: &dyn Fn(&str),
+) -> Result<Facts> {
     let dev = Device::open(name)?;
     let gid = dev
         .gid(o.gid_index)
@@ -46,6 +57,7 @@ pub fn all(name: &str, o: &Options, mut step: impl FnMut(&str)) -> Result<Facts>
         mr: &mr,
         gid,
         o,
+        far,
     };
     let mut f = Facts {
         device: name.into(),
@@ -67,16 +79,34 @@ pub fn all(name: &str, o: &Options, mut step: impl FnMut(&str)) -> Result<Facts>
     Ok(f)
 }
 
-/// As many as there are, up to `most`.
-fn count<T>(most: u64, mut make: impl FnMut() -> Made<T>) -> Fact {
-    let mut all = vec![];
-    while (all.len() as u64) < most {
-        match make() {
-            Ok(t) => all.push(t),
-            Err(_) => return Fact::Most(all.len() as u64),
+/// Counts objects of a kind: as many as there are, up to `most`.
+struct Counter<'a> {
+    most: u64,
+    far: &'a dyn Fn(&str),
+}
+
+impl Counter<'_> {
+    fn count<T>(&self, what: &str, mut make: impl FnMut() -> Made<T>) -> Fact {
+        let mut all = vec![];
+        let start = Instant::now();
+        let mut told = start;
+        while (all.len() as u64) < self.most {
+            match make() {
+                Ok(t) => all.push(t),
+                Err(_) => return Fact::Most(all.len() as u64),
+            }
+            if told.elapsed() >= TELL {
+                told = Instant::now();
+                let n = all.len() as u64;
+                let left = start.elapsed().as_secs_f64() / n as f64 * (self.most - n) as f64;
+                (self.far)(&format!(
+                    "{what}: {n} made, at most {} ({left:.0} s more); --objects N counts no further",
+                    self.most
+                ));
+            }
         }
+        Fact::Took(self.most)
     }
-    Fact::Took(most)
 }
 
 /// The greatest number that works, if those that do are all below those that don't.
@@ -154,35 +184,47 @@ impl Bench<'_> {
     }
 
     fn counts(&self, f: &mut Facts) {
-        let most = self.o.objects;
+        let c = Counter {
+            most: self.o.objects,
+            far: self.far,
+        };
         f.figure(
             id::protection_domains,
             "max",
-            plus(count(most, || self.dev.pd()), 1),
+            plus(c.count("protection domains", || self.dev.pd()), 1),
         );
         f.figure(
             id::completion_queues,
             "max",
-            plus(count(most, || self.dev.cq(1)), 1),
+            plus(c.count("completion queues", || self.dev.cq(1)), 1),
         );
-        let mrs = plus(count(most, || self.pd.mr(self.mem, LOCAL_WRITE)), 1);
+        let mrs = plus(
+            c.count("memory regions", || self.pd.mr(self.mem, LOCAL_WRITE)),
+            1,
+        );
         f.figure(id::memory_regions, "max", mrs);
         let few = IbvQpCap {
             max_send_wr: 1,
             max_recv_wr: 1,
             ..cap()
         };
-        f.figure(id::queue_pairs, "max", count(most, || self.qp(RC, few)));
-        let windows = count(most, || self.pd.mw(TYPE_2));
+        f.figure(
+            id::queue_pairs,
+            "max",
+            c.count("queue pairs", || self.qp(RC, few)),
+        );
+        let windows = c.count("memory windows", || self.pd.mw(TYPE_2));
         if windows != Fact::Most(0) {
             // with the region of this program
             f.figure(id::memory_windows, "max", plus(windows, 1));
             f.sums.insert("key_table".into(), plus(windows, 1));
         }
-        let srqs = count(most, || self.pd.srq(1));
+        let srqs = c.count("shared receive queues", || self.pd.srq(1));
         f.figure(id::shared_receive_queues, "max", srqs);
         if let Ok(_one) = self.pd.srq(1) {
-            let left = count(most, || self.qp(RC, few));
+            let left = c.count("queue pairs beside a shared receive queue", || {
+                self.qp(RC, few)
+            });
             f.sums.insert("qp_table".into(), plus(left, 1));
         }
     }
@@ -472,7 +514,8 @@ mod tests {
         assert_eq!(greatest(64, |_| true), Fact::Took(64));
         assert_eq!(greatest(64, |_| false), Fact::Most(0));
         let mut left = 5;
-        let made = count(10, || {
+        let upto = |most| Counter { most, far: &|_| {} };
+        let made = upto(10).count("things", || {
             left -= 1;
             if left < 0 {
                 Err(1)
@@ -481,6 +524,6 @@ mod tests {
             }
         });
         assert_eq!(made, Fact::Most(5));
-        assert_eq!(count(3, || Ok(())), Fact::Took(3));
+        assert_eq!(upto(3).count("things", || Ok(())), Fact::Took(3));
     }
 }

@@ -481,7 +481,16 @@ fn inside(b: &mut Builder) {
     b.on(id::counters, &names, limits, &tb("soak"));
     bus(b, &tb("bus"));
     b.lacks(id::firmware_policies, "The card works without a processor");
-    b.lacks(id::manifest_rom, "");
+    rom(b);
+}
+
+fn rom(b: &mut Builder) {
+    b.on(
+        id::manifest_rom,
+        &[],
+        vec![],
+        "cargo test --release -p metaroce-rtl --test regs",
+    );
 }
 
 fn speed(b: &mut Builder) {

@@ -157,12 +157,12 @@ fn absent_is_absent() {
             "hae_rules",
             "hae_thresholds",
             "cnp_send",
-            "manifest_rom",
             "firmware_policies",
             "ethernet_mac",
         ] {
             assert_eq!(m.capability(id).unwrap().state, State::Absent, "{id}");
         }
+        assert!(m.capability("manifest_rom").unwrap().has());
         // one or the other
         for (id, has) in [
             ("raw_packet_queues", !c.transport),

@@ -9,7 +9,7 @@ use rust_hdl::prelude::*;
 /// gets QPN 0xFFFFFF, which no QP has (no tag is all ones), so the requester drops it as it drops any packet of a QP that is not there: counted, and its
 /// buffer slot is freed. The source port is not looked at.
 ///
-/// Latency 3, initiation interval 3. `idle`: no packet is inside.
+/// Latency 3, initiation interval 4: `s_ready` is a register. `idle`: no packet is inside.
 #[derive(LogicBlock, Default)]
 pub struct SrcCheck<const LQ: usize> {
     pub clock: Signal<In, Clock>,
@@ -54,8 +54,9 @@ impl<const LQ: usize> Logic for SrcCheck<LQ> {
         self.s.next = self.s_data.val();
         self.p.next = self.pkt.q.val();
         self.give.next = self.judged.q.val() & self.m_ready.val();
-        self.take.next = self.s_valid.val() & (!self.v.q.val() | self.give.val());
-        self.s_ready.next = !self.v.q.val() | self.give.val();
+        // no path from the requester's ready into the ingress
+        self.take.next = self.s_valid.val() & !self.v.q.val();
+        self.s_ready.next = !self.v.q.val();
         self.qpn.next = self.p.val().qpn;
         if self.take.val() {
             self.qpn.next = self.s.val().qpn;

@@ -6,7 +6,7 @@ use rust_hdl::prelude::*;
 /// Merges `a` (requester) and `b` (READ responder) into `m`.
 ///
 /// * A packet's transfers (`first` .. `last`) stay together; between packets the source that was not served last goes first.
-/// * Registered output: latency 1, initiation interval 1. `ready` is combinational from `m_ready` and the valid bits.
+/// * Registered output: latency 1, initiation interval 2 (the transmit DMA takes no more). `ready` is combinational from the valid bits, not from `m_ready`.
 #[derive(LogicBlock, Default)]
 pub struct TxArb {
     pub clock: Signal<In, Clock>,
@@ -35,7 +35,10 @@ impl Logic for TxArb {
     #[hdl_gen]
     fn update(&mut self) {
         dff_setup!(self, clock, data, v, locked, was_b);
-        self.load.next = !self.v.q.val() | self.m_ready.val();
+        self.load.next = !self.v.q.val();
+        if self.m_ready.val() {
+            self.v.d.next = false;
+        }
         if self.locked.q.val() {
             self.pick_b.next = self.was_b.q.val();
         } else if self.was_b.q.val() {

@@ -1,6 +1,6 @@
 //! Host port: read arbitration, completions by tag, write arbitration.
 
-use crate::prims::{Arb2, Arb3, SdpRam};
+use crate::prims::{Arb2, Arb3, Half, SdpRam};
 use crate::types::*;
 use array_init::array_init;
 use rust_hdl::prelude::*;
@@ -9,7 +9,7 @@ use rust_hdl::prelude::*;
 ///
 /// * `W` bus bits, `U` = 512 / `W` words per 64-byte unit.
 /// * Reads: `rd0`..`rd5` (payload DMA, send fetch, receive fetch, two translations, commands) merge round robin into `rd`;
-///   latency 2, one request a cycle. Two groups of three share the port evenly, so no requester waits for more than five others.
+///   latency 3, one request a cycle, of each requester one in two. Two groups of three share the port evenly, so no requester waits for more than five others.
 /// * Completions (no back-pressure): tags below 0x80 leave on `pay` one cycle later; others are collected per tag into whole
 ///   units and leave on `fill` three cycles after the last word of the unit. Words of different tags may interleave freely; one
 ///   word a cycle. A refused read gives one unit with `last` and `err`, whatever had arrived before.
@@ -67,6 +67,8 @@ pub struct HostPort<const W: usize, const U: usize> {
     pub ev_host_writes: Signal<Out, bool>,
     pub ev_host_writes_len: Signal<Out, Bits<13>>,
     pub idle: Signal<Out, bool>,
+    /// Requests as they come: no ready of a requester hangs on the valid of another.
+    cut: [Half<HostRd>; 6],
     grp_a: Arb3<HostRd>,
     grp_b: Arb3<HostRd>,
     both: Arb2<HostRd>,
@@ -107,6 +109,7 @@ pub struct HostPort<const W: usize, const U: usize> {
     acc: Signal<Local, Bits<512>>,
     fill: Signal<Local, CtlFill>,
     rd_m: Signal<Local, HostRd>,
+    any_cut: Signal<Local, bool>,
     w_end: Signal<Local, bool>,
     w_have: Signal<Local, bool>,
     w_m: Signal<Local, HostWrMeta>,
@@ -164,6 +167,7 @@ impl<const W: usize, const U: usize> Default for HostPort<W, U> {
             ev_host_writes: Default::default(),
             ev_host_writes_len: Default::default(),
             idle: Default::default(),
+            cut: array_init(|_| Default::default()),
             grp_a: Default::default(),
             grp_b: Default::default(),
             both: Default::default(),
@@ -200,6 +204,7 @@ impl<const W: usize, const U: usize> Default for HostPort<W, U> {
             acc: Default::default(),
             fill: Default::default(),
             rd_m: Default::default(),
+            any_cut: Default::default(),
             w_end: Default::default(),
             w_have: Default::default(),
             w_m: Default::default(),
@@ -215,27 +220,53 @@ impl<const W: usize, const U: usize> Logic for HostPort<W, U> {
         clock!(self, clock, grp_a, grp_b, both, cnt);
 
         // reads
+        self.any_cut.next = false;
+        for i in 0..6 {
+            self.cut[i].clock.next = self.clock.val();
+            self.cut[i].rst.next = self.rst.val();
+            if self.cut[i].m_valid.val() {
+                self.any_cut.next = true;
+            }
+        }
         self.grp_a.rst.next = self.rst.val();
         self.grp_b.rst.next = self.rst.val();
         self.both.rst.next = self.rst.val();
-        self.grp_a.s_valid[0].next = self.rd0_valid.val();
-        self.grp_a.s_data[0].next = self.rd0_data.val();
-        self.rd0_ready.next = self.grp_a.s_ready[0].val();
-        self.grp_a.s_valid[1].next = self.rd3_valid.val();
-        self.grp_a.s_data[1].next = self.rd3_data.val();
-        self.rd3_ready.next = self.grp_a.s_ready[1].val();
-        self.grp_a.s_valid[2].next = self.rd5_valid.val();
-        self.grp_a.s_data[2].next = self.rd5_data.val();
-        self.rd5_ready.next = self.grp_a.s_ready[2].val();
-        self.grp_b.s_valid[0].next = self.rd1_valid.val();
-        self.grp_b.s_data[0].next = self.rd1_data.val();
-        self.rd1_ready.next = self.grp_b.s_ready[0].val();
-        self.grp_b.s_valid[1].next = self.rd2_valid.val();
-        self.grp_b.s_data[1].next = self.rd2_data.val();
-        self.rd2_ready.next = self.grp_b.s_ready[1].val();
-        self.grp_b.s_valid[2].next = self.rd4_valid.val();
-        self.grp_b.s_data[2].next = self.rd4_data.val();
-        self.rd4_ready.next = self.grp_b.s_ready[2].val();
+        self.cut[0].s_valid.next = self.rd0_valid.val();
+        self.cut[0].s_data.next = self.rd0_data.val();
+        self.rd0_ready.next = self.cut[0].s_ready.val();
+        self.grp_a.s_valid[0].next = self.cut[0].m_valid.val();
+        self.grp_a.s_data[0].next = self.cut[0].m_data.val();
+        self.cut[0].m_ready.next = self.grp_a.s_ready[0].val();
+        self.cut[3].s_valid.next = self.rd3_valid.val();
+        self.cut[3].s_data.next = self.rd3_data.val();
+        self.rd3_ready.next = self.cut[3].s_ready.val();
+        self.grp_a.s_valid[1].next = self.cut[3].m_valid.val();
+        self.grp_a.s_data[1].next = self.cut[3].m_data.val();
+        self.cut[3].m_ready.next = self.grp_a.s_ready[1].val();
+        self.cut[5].s_valid.next = self.rd5_valid.val();
+        self.cut[5].s_data.next = self.rd5_data.val();
+        self.rd5_ready.next = self.cut[5].s_ready.val();
+        self.grp_a.s_valid[2].next = self.cut[5].m_valid.val();
+        self.grp_a.s_data[2].next = self.cut[5].m_data.val();
+        self.cut[5].m_ready.next = self.grp_a.s_ready[2].val();
+        self.cut[1].s_valid.next = self.rd1_valid.val();
+        self.cut[1].s_data.next = self.rd1_data.val();
+        self.rd1_ready.next = self.cut[1].s_ready.val();
+        self.grp_b.s_valid[0].next = self.cut[1].m_valid.val();
+        self.grp_b.s_data[0].next = self.cut[1].m_data.val();
+        self.cut[1].m_ready.next = self.grp_b.s_ready[0].val();
+        self.cut[2].s_valid.next = self.rd2_valid.val();
+        self.cut[2].s_data.next = self.rd2_data.val();
+        self.rd2_ready.next = self.cut[2].s_ready.val();
+        self.grp_b.s_valid[1].next = self.cut[2].m_valid.val();
+        self.grp_b.s_data[1].next = self.cut[2].m_data.val();
+        self.cut[2].m_ready.next = self.grp_b.s_ready[1].val();
+        self.cut[4].s_valid.next = self.rd4_valid.val();
+        self.cut[4].s_data.next = self.rd4_data.val();
+        self.rd4_ready.next = self.cut[4].s_ready.val();
+        self.grp_b.s_valid[2].next = self.cut[4].m_valid.val();
+        self.grp_b.s_data[2].next = self.cut[4].m_data.val();
+        self.cut[4].m_ready.next = self.grp_b.s_ready[2].val();
         self.both.s_valid[0].next = self.grp_a.m_valid.val();
         self.both.s_data[0].next = self.grp_a.m_data.val();
         self.grp_a.m_ready.next = self.both.s_ready[0].val();
@@ -334,7 +365,8 @@ impl<const W: usize, const U: usize> Logic for HostPort<W, U> {
             self.ev_host_writes_len.next = self.w_m.val().len;
         }
 
-        self.idle.next = !self.grp_a.m_valid.val()
+        self.idle.next = !self.any_cut.val()
+            & !self.grp_a.m_valid.val()
             & !self.grp_b.m_valid.val()
             & !self.both.m_valid.val()
             & !self.s1_v.q.val()

@@ -25,7 +25,7 @@ packed_struct! {
 ///   may be waited for as well.
 /// * `lvl_rdata` (data one cycle after `lvl_raddr`): the level that the READ responder shows (`ring_lvl`, same latency and address) and the jobs
 ///   held here. A job counts from two cycles after its transfer.
-/// * Latency 2 cycles when there is nothing to wait for. At most 127 jobs may be between `pl` and `done`.
+/// * Latency 3 cycles when there is nothing to wait for, initiation interval of what leaves 2. At most 127 jobs may be between `pl` and `done`.
 #[derive(LogicBlock, Default)]
 pub struct Order<const LOG_QP: usize> {
     pub clock: Signal<In, Clock>,
@@ -51,6 +51,9 @@ pub struct Order<const LOG_QP: usize> {
     pub ring_lvl: Signal<In, Bits<5>>,
     pub idle: Signal<Out, bool>,
     q: Fifo<Held, 5>,
+    /// What is free to go: its own register, so that nothing of the receivers reaches back into the FIFO.
+    o: DFF<Held>,
+    o_v: DFF<bool>,
     /// READ jobs that came, and that went on, per QP.
     came: SdpRam2R<Bits<5>, LOG_QP>,
     went: SdpRam2R<Bits<5>, LOG_QP>,
@@ -84,7 +87,7 @@ pub struct Order<const LOG_QP: usize> {
 impl<const LOG_QP: usize> Logic for Order<LOG_QP> {
     #[hdl_gen]
     fn update(&mut self) {
-        dff_setup!(self, clock, put, got, in_v, in_qp, out_v, out_qp);
+        dff_setup!(self, clock, put, got, in_v, in_qp, out_v, out_qp, o, o_v);
         clock!(self, clock, q, came, went);
         self.q.rst.next = self.rst.val();
         self.j.next = self.pl_data.val();
@@ -133,20 +136,29 @@ impl<const LOG_QP: usize> Logic for Order<LOG_QP> {
 
         // out
         self.h.next = self.q.m_data.val();
-        self.hj.next = self.h.val().job;
         self.ahead.next = self.got.q.val() - self.h.val().seq;
-        self.free.next = self.q.m_valid.val() & !self.ahead.val().get_bit(7);
+        self.free.next = (self.q.m_valid.val() & !self.ahead.val().get_bit(7)) & !self.o_v.q.val();
+        self.q.m_ready.next = self.free.val();
+        self.h.next = self.o.q.val();
+        self.hj.next = self.h.val().job;
         self.ack.next.qp = self.hj.val().qp;
         self.ack.next.psn = self.hj.val().psn;
         self.ack.next.aeth = self.hj.val().rkey;
         self.acks_data.next = self.ack.val();
         self.rd_data.next = self.hj.val();
-        self.acks_valid.next = self.free.val() & !self.h.val().read;
-        self.give.next = (self.free.val() & self.h.val().read) & !self.out_v.q.val();
+        self.acks_valid.next = self.o_v.q.val() & !self.h.val().read;
+        self.give.next = (self.o_v.q.val() & self.h.val().read) & !self.out_v.q.val();
         self.rd_valid.next = self.give.val();
-        self.q.m_ready.next = self.free.val() & self.acks_ready.val();
         if self.h.val().read {
-            self.q.m_ready.next = self.give.val() & self.rd_ready.val();
+            if self.give.val() & self.rd_ready.val() {
+                self.o_v.d.next = false;
+            }
+        } else if self.acks_ready.val() {
+            self.o_v.d.next = false;
+        }
+        if self.free.val() {
+            self.o.d.next = self.q.m_data.val();
+            self.o_v.d.next = true;
         }
 
         // READ jobs held, per QP
@@ -169,12 +181,14 @@ impl<const LOG_QP: usize> Logic for Order<LOG_QP> {
         self.held.next = self.came.rdata1.val() - self.went.rdata1.val();
         self.lvl_rdata.next = self.ring_lvl.val() + self.held.val();
 
-        self.idle.next = (!self.q.m_valid.val() & !self.in_v.q.val()) & !self.out_v.q.val();
+        self.idle.next = ((!self.q.m_valid.val() & !self.o_v.q.val()) & !self.in_v.q.val())
+            & !self.out_v.q.val();
         if self.rst.val() {
             self.put.d.next = 0.into();
             self.got.d.next = 0.into();
             self.in_v.d.next = false;
             self.out_v.d.next = false;
+            self.o_v.d.next = false;
         }
     }
 }

@@ -90,6 +90,7 @@
 //! Inputs must be bits, bool or `packed_struct!` types. On a mismatch it prints the cycle, the signal, both values and the command to repeat it.
 pub mod arb;
 pub mod fifo;
+pub mod half;
 pub mod icrc;
 pub mod lane_ram;
 pub mod packed;
@@ -101,6 +102,7 @@ pub mod xormat;
 
 pub use arb::{Arb, Arb2, Arb3, Arb4, PrioArb};
 pub use fifo::Fifo;
+pub use half::Half;
 pub use icrc::Icrc;
 pub use lane_ram::LaneRam;
 pub use psn::PsnCmp;

@@ -167,7 +167,7 @@ pub struct ReadResp<const LOG_QP: usize, const LOG_MR: usize, const LOG_JOBS: us
     slot: Signal<Local, Bits<5>>,
     jaddr: Signal<Local, Bits<16>>,
     key: Signal<Local, Bits<32>>,
-    zero: Signal<Local, bool>,
+    zero: DFF<bool>,
     taken_n: Signal<Local, Bits<5>>,
     cut: Signal<Local, Bits<13>>,
     t: Signal<Local, TxCmd>,
@@ -214,7 +214,7 @@ impl<const LOG_QP: usize, const LOG_MR: usize, const LOG_JOBS: usize> Logic
 {
     #[hdl_gen]
     fn update(&mut self) {
-        dff_setup!(self, clock, state, qp, j, n, rest, last, live);
+        dff_setup!(self, clock, state, qp, j, n, rest, last, live, zero);
         dff_setup!(self, clock, drop_err, popped, tx, tx_v, d_busy, d, flt_v, flt_qp);
         dff_setup!(
             self, clock, at_on, at_qp, at_void, at_r, at_mr, at_v, orig, f_left, f_at, f_go, f_hit
@@ -254,7 +254,7 @@ impl<const LOG_QP: usize, const LOG_MR: usize, const LOG_JOBS: usize> Logic
         self.e.next.qp = self.qp.q.val();
         self.e.next.kind = 5.into();
         self.errs.s_data.next = self.e.val();
-        self.zero.next = !self.j.q.val().len.any();
+        self.zero.d.next = !self.j.q.val().len.any();
         if self.tx_ready.val() {
             self.tx_v.d.next = false;
         }
@@ -294,7 +294,7 @@ impl<const LOG_QP: usize, const LOG_MR: usize, const LOG_JOBS: usize> Logic
         self.gate.key.next = self.j.q.val().rkey;
         self.gate.va.next = self.j.q.val().va;
         self.gate.len.next = self.j.q.val().len;
-        self.pass.next = self.live.q.val() & (self.zero.val() | self.gate.ok.val());
+        self.pass.next = self.live.q.val() & (self.zero.q.val() | self.gate.ok.val());
 
         // the packet at hand
         self.t.next.first = true;

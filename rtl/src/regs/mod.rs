@@ -27,7 +27,7 @@ pub fn rom_image(c: &Config) -> Vec<u8> {
 ///   BAR are the manifest's CBOR image (`ROM_OFFSET`, `ROM_BYTES`), in words of 32 bits; other pages and holes read as zero. One read at a time; a valid is not looked at in the cycle of `mmio_rd_done`.
 /// * Writes come from the doorbell block on `adm`.
 /// * Counters are 48 bits. Reading the low word keeps the high word for the read that follows. An increment shows up in at most
-///   66 cycles; none is lost. `rst` clears them (64 cycles, in which increments wait).
+///   67 cycles; none is lost. `rst` clears them (64 cycles, in which increments wait).
 /// * `mps_log`, `mrrs_log`: log2 of bytes, from PCIE_LIMITS, too large values are taken as the largest. Power-up: 256 and 512 bytes.
 #[derive(LogicBlock)]
 pub struct Regs<
@@ -63,6 +63,7 @@ pub struct Regs<
     fixed: SyncROM<Bits<32>, 10>,
     image: ImageRom,
     sums: SdpRam2R<Bits<48>, 6>,
+    ev_r: [DFF<Bits<16>>; COUNTERS],
     pending: [DFF<Bits<23>>; COUNTERS],
     turn: DFF<Bits<6>>,
     turn1: DFF<Bits<6>>,
@@ -188,6 +189,7 @@ impl<
             fixed: SyncROM::from(fixed.into_iter()),
             image: ImageRom::new(image),
             sums: Default::default(),
+            ev_r: array_init(|_| Default::default()),
             pending: array_init(|_| Default::default()),
             turn: Default::default(),
             turn1: Default::default(),
@@ -258,10 +260,13 @@ impl<
         self.add.d.next = 0.into();
         self.some.next = false;
         for i in 0..COUNTERS {
-            self.inc.next = self.ev[i].val();
+            // events come from everywhere on the card: a register of their own
+            self.ev_r[i].clock.next = self.clock.val();
+            self.ev_r[i].d.next = self.ev[i].val();
+            self.inc.next = self.ev_r[i].q.val();
             self.pending[i].clock.next = self.clock.val();
             self.pending[i].d.next = self.pending[i].q.val() + bit_cast::<23, 16>(self.inc.val());
-            if self.pending[i].q.val().any() {
+            if self.pending[i].q.val().any() | self.ev_r[i].q.val().any() {
                 self.some.next = true;
             }
             if (self.idx[i].val() == self.turn.q.val()) & !self.clearing.q.val() {
@@ -270,6 +275,7 @@ impl<
             }
             if self.rst.val() {
                 self.pending[i].d.next = 0.into();
+                self.ev_r[i].d.next = 0.into();
             }
         }
         self.go.d.next = true;

@@ -204,6 +204,8 @@ pub struct Responder<
     tk: Signal<Local, bool>,
     gone: Signal<Local, bool>,
     fire: Signal<Local, bool>,
+    lim_v: DFF<bool>,
+    lim_q: DFF<Bits<12>>,
     stride: Signal<Local, Bits<2>>,
     step: Signal<Local, Bits<16>>,
     units: Signal<Local, Bits<3>>,
@@ -226,7 +228,7 @@ crate::block_default! { Responder<LOG_QP, LOG_MR, LOG_RQ, LOG_KEEP> {
     clock, rst, rx_valid, rx_data, rx_ready, ctl_valid, ctl_data, ctl_ready, ctl_psn, notify_valid, notify_data, notify_ready, cfg_raddr,
     cfg_rdata, av_raddr, av_rdata, mrc_raddr, mrc_rdata, slot_raddr, slot_rdata, idx_raddr, pi_rdata, avail_rdata, lvl_raddr, lvl_rdata,
     pl_valid, pl_data, pl_ready, ack_valid, ack_data, ack_ready, rj_valid, rj_data, rj_ready, rqfree_valid, rqfree_data, rqfree_ready,
-    no_atomics, err_valid, err_data, err_ready, inv_valid, inv_data, inv_done, inv_ok, calm, ev_drop_qp, ev_duplicate, ev_sequence, ev_cnp, ev_ecn, lim_valid, lim_qp, idle, ctx, srqs, chk, acc, out, state, qp, p, held,
+    no_atomics, err_valid, err_data, err_ready, inv_valid, inv_data, inv_done, inv_ok, calm, ev_drop_qp, ev_duplicate, ev_sequence, ev_cnp, ev_ecn, lim_valid, lim_qp, lim_v, lim_q, idle, ctx, srqs, chk, acc, out, state, qp, p, held,
     turn, c, sg, so, ml, left, src, ix, nx, kept, more, low, ck, hold, todo, psn, syn, e_kind, e_sts, fl_on, fl_ctl, fl_qp, fl_end, pq, qpn, cfg, st, uc, ud, v4, sip, back, src0, op0, gh, v4r, fresh, cx, cw,
     cwd, o, v, slot, key, n, need_rq, cqe, fin, sy, j, ct, pk, qa, slot_a, srq, noq, holds, tk, gone, fire, stride, step, units, whole,
     last_sge, sge, ring, sq, sqw, sqd, ci, from, un, prev, word, lim, iw, im;
@@ -248,7 +250,8 @@ impl<const LOG_QP: usize, const LOG_MR: usize, const LOG_RQ: usize, const LOG_KE
     #[hdl_gen]
     fn update(&mut self) {
         dff_setup!(
-            self, clock, state, qp, p, held, turn, c, sg, so, ml, left, gh, v4r, fresh, src, ix
+            self, clock, state, lim_v, lim_q, qp, p, held, turn, c, sg, so, ml, left, gh, v4r,
+            fresh, src, ix
         );
         dff_setup!(self, clock, nx, kept, more, low, ck);
         dff_setup!(self, clock, hold, todo, psn, syn, e_kind, e_sts, fl_on, fl_ctl, fl_qp, fl_end);
@@ -913,8 +916,10 @@ impl<const LOG_QP: usize, const LOG_MR: usize, const LOG_RQ: usize, const LOG_KE
             self.sqd.next.limit = 0.into();
         }
         self.srqs.wdata.next = self.sqd.val();
-        self.lim_valid.next = self.fire.val();
-        self.lim_qp.next = self.ring.val();
+        self.lim_v.d.next = self.fire.val();
+        self.lim_q.d.next = self.ring.val();
+        self.lim_valid.next = self.lim_v.q.val();
+        self.lim_qp.next = self.lim_q.q.val();
         self.sge.next = self.sg.q.val();
         if self.state.q.val() == RspState::Fetch {
             self.sge.next = self.cx.val().sge;
@@ -982,7 +987,8 @@ impl<const LOG_QP: usize, const LOG_MR: usize, const LOG_RQ: usize, const LOG_KE
         self.err_valid.next = self.out.err_valid.val();
         self.err_data.next = self.out.err_data.val();
         self.out.err_ready.next = self.err_ready.val();
-        self.idle.next = ((self.state.q.val() == RspState::Idle) & !self.held.q.val())
+        self.idle.next = ((self.state.q.val() == RspState::Idle)
+            & (!self.held.q.val() & !self.lim_v.q.val()))
             & (!self.fl_on.q.val() & self.out.idle.val());
         if self.rst.val() {
             self.state.d.next = RspState::Idle;

@@ -137,6 +137,9 @@ pub struct TxDma<
     kind: Signal<Local, Bits<2>>,
     clen: Signal<Local, Bits<13>>,
     seg_len: Signal<Local, Bits<13>>,
+    new_len: Signal<Local, Bits<13>>,
+    /// The segment of `c` has bytes.
+    seg_any: DFF<bool>,
     stop: Signal<Local, Bits<13>>,
     stop_w: Signal<Local, Bits<13>>,
     head16: Signal<Local, Bits<16>>,
@@ -189,6 +192,7 @@ pub struct TxDma<
     ent: Signal<Local, TagEnt>,
     tag_free: Signal<Local, bool>,
     give: Signal<Local, bool>,
+    give_inl: Signal<Local, bool>,
     zero_tag: Signal<Local, Bits<LOG_TAGS>>,
     all_tag: Signal<Local, Bits<LOG_TAGS>>,
     full: Signal<Local, Bits<8>>,
@@ -231,7 +235,7 @@ impl<
     fn update(&mut self) {
         dff_setup!(self, clock, st, c, hl, words, head, space, dst, rem);
         dff_setup!(self, clock, busy, ch, ch_dst, ch_last, acc, tail, inuse, all_used, lastf);
-        dff_setup!(self, clock, ch_inl, ij_v, ij_tag, ij_data, ij_left);
+        dff_setup!(self, clock, seg_any, ch_inl, ij_v, ij_tag, ij_data, ij_left);
         dff_setup!(self, clock, oldest, done, bad, fbad);
         clock!(self, clock, place, mem, descs, loads, segs, inls, ready);
         self.place.rst.next = self.rst.val();
@@ -259,7 +263,7 @@ impl<
         self.alloc.next = (self.st.q.val() == St::Alloc) & self.fits.val();
         self.inl.next = self.c.q.val().inl;
         self.ask.next =
-            ((self.st.q.val() == St::Seg) & self.seg_len.val().any()) & self.segs.s_ready.val();
+            ((self.st.q.val() == St::Seg) & self.seg_any.q.val()) & self.segs.s_ready.val();
         self.asked.next = self.ask.val() & self.req_ready.val();
         if self.inl.val() {
             self.asked.next = self.ask.val() & self.inls.s_ready.val();
@@ -267,11 +271,13 @@ impl<
         self.inls.s_data.next = self.c.q.val().idata;
         self.inls.s_valid.next = self.asked.val() & self.inl.val();
         self.cmd_ready.next = self.st.q.val() == St::Idle;
+        self.new_len.next = self.cmd_data.val().seg_len;
         self.head16.next = bit_cast::<16, LOG_TX>(self.head.q.val());
         match self.st.q.val() {
             St::Idle => {
                 if self.cmd_valid.val() {
                     self.c.d.next = self.cmd_data.val();
+                    self.seg_any.d.next = self.new_len.val().any();
                     if self.cmd_data.val().first {
                         self.st.d.next = St::Len;
                     } else {
@@ -297,7 +303,7 @@ impl<
                 if self.fits.val() {
                     self.head.d.next =
                         self.head.q.val() + bit_cast::<LOG_TX, 12>(self.words.q.val());
-                    if self.seg_len.val().any() {
+                    if self.seg_any.q.val() {
                         self.st.d.next = St::Seg;
                     } else {
                         self.st.d.next = St::Idle;
@@ -305,7 +311,7 @@ impl<
                 }
             }
             St::Seg => {
-                if self.asked.val() | !self.seg_len.val().any() {
+                if self.asked.val() | !self.seg_any.q.val() {
                     self.st.d.next = St::Idle;
                     self.dst.d.next = self.dst.q.val() + bit_cast::<20, 13>(self.seg_len.val());
                     self.rem.d.next = self.rem.q.val() - self.seg_len.val();
@@ -395,11 +401,12 @@ impl<
         self.tag_free.next = !self.all_used.q.val();
         self.rd_valid.next = (self.busy.q.val() & self.tag_free.val())
             & (!self.ch.q.val().err & !self.ch_inl.q.val());
-        self.can.next = self.ch.q.val().err | self.rd_ready.val();
-        if self.ch_inl.q.val() {
-            self.can.next = !self.ij_v.q.val();
-        }
-        self.give.next = (self.busy.q.val() & self.tag_free.val()) & self.can.val();
+        self.can.next = (self.ch.q.val().err | self.rd_ready.val()) & !self.ch_inl.q.val();
+        // apart, so that the host port's ready has no part in it
+        self.give_inl.next =
+            (self.busy.q.val() & self.tag_free.val()) & (self.ch_inl.q.val() & !self.ij_v.q.val());
+        self.give.next =
+            ((self.busy.q.val() & self.tag_free.val()) & self.can.val()) | self.give_inl.val();
         self.rdd.next.pasid = self.ch.q.val().pasid;
         self.rdd.next.addr = self.ch.q.val().addr;
         self.rdd.next.len = self.ch.q.val().len;
@@ -439,8 +446,8 @@ impl<
             self.ij_v.d.next = !self.ij_last.val();
         }
         self.ch_len.next = self.ch.q.val().len;
-        self.inls.m_ready.next = self.give.val() & self.ch_inl.q.val();
-        if self.give.val() & self.ch_inl.q.val() {
+        self.inls.m_ready.next = self.give_inl.val();
+        if self.give_inl.val() {
             self.ij_v.d.next = true;
             self.ij_tag.d.next = self.tail.q.val();
             self.ij_data.d.next = self.inls.m_data.val();

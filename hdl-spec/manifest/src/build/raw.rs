@@ -37,6 +37,7 @@ pub(super) fn capabilities(b: &mut Builder) {
     let limits = vec![exactly("max", RAW_COUNTERS.len() as u64, Unit::Count)];
     b.on(id::counters, RAW_COUNTERS, limits, &test);
     bus(b, &test);
+    rom(b);
     for (id, note) in [
         (
             id::wire_profiles,
