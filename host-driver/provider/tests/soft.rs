@@ -144,7 +144,7 @@ fn faults_of_the_network() {
 #[test]
 fn pyverbs() {
     let w = new("soft-py", PERFECT);
-    let Some(t) = world::pyverbs(&w, PYVERBS) else {
+    let Some(t) = world::pyverbs(&w) else {
         return;
     };
     for missing in [
@@ -168,23 +168,6 @@ fn pyverbs() {
 
 /// Of rdma-core 44; later releases have more.
 const PYVERBS_PASS: usize = 90;
-
-const PYVERBS: &[&str] = &[
-    "tests.test_addr",
-    "tests.test_cq",
-    "tests.test_cq_events",
-    "tests.test_cqex",
-    "tests.test_device",
-    "tests.test_mr",
-    "tests.test_pd",
-    "tests.test_qp",
-    "tests.test_qpex",
-    "tests.test_atomic",
-    "tests.test_odp",
-    "tests.test_parent_domain",
-    "tests.test_relaxed_ordering",
-    "tests.test_fork",
-];
 
 /// The user chooses who does what, or learns why not; the decisions are in a file.
 #[test]
