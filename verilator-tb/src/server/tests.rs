@@ -7,11 +7,12 @@ use crate::{
     raw::ring,
     sim::{Minis, Sim},
 };
-use metaroce_hdl_spec::regs::{doorbell, raw_head, raw_tx, RAW_RX_FRAME};
+use metaroce_hdl_spec::regs::{doorbell, raw_head, raw_tx, RAW_RX_FRAME, RAW_SLOT};
 use metaroce_protocol::{Opcode, PacketRepr, Psn};
 
 const TX: u64 = 1 << 20;
 const RX: u64 = 2 << 20;
+const SLOT: u64 = RAW_SLOT as u64;
 const PATIENCE: Duration = Duration::from_secs(30);
 
 fn until(what: &str, mut there: impl FnMut() -> bool) {
@@ -29,7 +30,7 @@ fn rings(v: &Visitor) {
 }
 
 fn send(v: &Visitor, index: u64, frame: &[u8]) {
-    v.m.poke(TX + index * 8192, frame);
+    v.m.poke(TX + index * SLOT, frame);
     let mut b = [0; 8];
     raw_tx::index.put(&mut b, index);
     raw_tx::len.put(&mut b, frame.len() as u64);
@@ -74,12 +75,12 @@ fn a_process_that_ends() {
     rings(&a);
     rings(&b);
     send(&a, 0, &frame);
-    let head = |v: &Visitor, k: u64| v.m.peek(RX + k * 8192, 64);
+    let head = |v: &Visitor, k: u64| v.m.peek(RX + k * SLOT, 64);
     until("frame", || raw_head::phase.get(&head(&b, 0)) == 1);
     assert_eq!(raw_head::len.get(&head(&b, 0)), frame.len() as u64);
     assert_eq!(b.m.peek(RX + RAW_RX_FRAME as u64, frame.len()), frame);
     until("word that it was read", || {
-        a.m.peek(TX + 4 * 8192, 2) == [1, 0]
+        a.m.peek(TX + 4 * SLOT, 2) == [1, 0]
     });
     drop(b);
     until("leave", || control.clients() == 1);
