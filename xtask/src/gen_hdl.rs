@@ -153,7 +153,9 @@ fn words(w: &Words) -> String {
 
 /// Ids of `ordering` and `timers`.
 fn promises(s: &mut String) {
-    s.push_str("\n## Order and atomicity\n\n| id | what is promised | among whom |\n|---|---|---|\n");
+    s.push_str(
+        "\n## Order and atomicity\n\n| id | what is promised | among whom |\n|---|---|---|\n",
+    );
     for p in PROMISES {
         let scopes: Vec<String> = p.scopes.iter().map(|w| format!("`{w}`")).collect();
         let rc = if p.of_rc {
