@@ -1,0 +1,305 @@
+//! What a capture of the wire shows: packets, sizes, checksums, what is sent again after a loss, and, by the time stamps, timers and rates of the traffic
+//! that an earlier run made ([`super::traffic`]). The stamps of a simulated card's capture are its own time; a mirror port's are those of the switch.
+
+use super::facts::{Facts, Kind, Rate, Sent};
+use anyhow::{bail, Context, Result};
+use metaroce_manifest::registry::id;
+use metaroce_protocol::{
+    frame::Frame,
+    opcode::{Class, Opcode, Place},
+    NakCode, Syndrome,
+};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    path::Path,
+};
+
+/// A RoCEv2 packet.
+struct Packet {
+    ns: u64,
+    opcode: Opcode,
+    to: u32,
+    psn: u32,
+    payload: usize,
+    /// Addresses, so that both ways of a connection are found.
+    ends: (Vec<u8>, Vec<u8>),
+    syndrome: Option<Syndrome>,
+}
+
+/// What was captured, in the order of the file.
+struct Capture {
+    packets: Vec<Packet>,
+    bad_icrc: u64,
+}
+
+/// Frames with their times in ns, of a file in the format of libpcap.
+fn frames(b: &[u8]) -> Result<Vec<(u64, &[u8])>> {
+    let magic = b.get(..4).context("no capture: the file is too short")?;
+    let (little, nano) = match magic {
+        [0xD4, 0xC3, 0xB2, 0xA1] => (true, false),
+        [0xA1, 0xB2, 0xC3, 0xD4] => (false, false),
+        [0x4D, 0x3C, 0xB2, 0xA1] => (true, true),
+        [0xA1, 0xB2, 0x3C, 0x4D] => (false, true),
+        [0x0A, 0x0D, 0x0D, 0x0A] => {
+            bail!("a pcapng capture: `editcap -F nsecpcap IN OUT` makes a pcap file of it")
+        }
+        _ => bail!("no pcap file"),
+    };
+    let word = |at: usize| -> Option<u32> {
+        let w: [u8; 4] = b.get(at..at + 4)?.try_into().ok()?;
+        Some(if little {
+            u32::from_le_bytes(w)
+        } else {
+            u32::from_be_bytes(w)
+        })
+    };
+    if word(20).map(|l| l & 0xFFFF) != Some(1) {
+        bail!("a capture of something else than Ethernet");
+    }
+    let (mut at, mut all) = (24, vec![]);
+    // what is cut off at the end is left out
+    while let (Some(s), Some(part), Some(len)) = (word(at), word(at + 4), word(at + 8)) {
+        let Some(data) = b.get(at + 16..at + 16 + len as usize) else {
+            break;
+        };
+        let part = u64::from(part) * if nano { 1 } else { 1000 };
+        all.push((u64::from(s) * 1_000_000_000 + part, data));
+        at += 16 + len as usize;
+    }
+    Ok(all)
+}
+
+fn read(file: &Path) -> Result<Capture> {
+    let bytes = std::fs::read(file)?;
+    let mut c = Capture {
+        packets: vec![],
+        bad_icrc: 0,
+    };
+    for (ns, data) in frames(&bytes)? {
+        let Ok(f) = Frame::new_without_icrc(data) else {
+            continue;
+        };
+        if f.computed_icrc() != Some(f.roce.icrc()) {
+            c.bad_icrc += 1;
+            continue;
+        }
+        let ip = f.ip.as_bytes();
+        let ends = match ip.first().map(|v| v >> 4) {
+            Some(4) => (ip[12..16].to_vec(), ip[16..20].to_vec()),
+            _ => (ip[8..24].to_vec(), ip[24..40].to_vec()),
+        };
+        c.packets.push(Packet {
+            ns,
+            opcode: f.roce.opcode(),
+            to: f.roce.dest_qpn(),
+            psn: f.roce.psn().get(),
+            payload: f.payload().len(),
+            ends,
+            syndrome: f.roce.ext().aeth.map(|a| a.syndrome),
+        });
+    }
+    Ok(c)
+}
+
+/// How far `a` is behind `b`, of 24 bits.
+fn ahead(a: u32, b: u32) -> i32 {
+    (a.wrapping_sub(b) << 8) as i32 >> 8
+}
+
+/// Adds to `f` what this capture shows.
+pub fn look(file: &Path, f: &mut Facts) -> Result<()> {
+    let c = read(file)?;
+    if c.packets.is_empty() {
+        bail!("no RoCEv2 packet is in it");
+    }
+    f.frames += c.packets.len() as u64;
+    f.works(id::icrc_offload, c.bad_icrc == 0);
+    let kinds: BTreeSet<u8> = c.packets.iter().map(|p| p.opcode.0).collect();
+    for o in kinds.iter().map(|k| Opcode(*k)) {
+        f.word(id::opcodes, o.name(), true);
+        let profile = match o.0 >> 5 {
+            0 => "rocev2_rc",
+            1 => "rocev2_uc",
+            3 => "rocev2_ud",
+            _ => continue,
+        };
+        f.word(id::wire_profiles, profile, true);
+    }
+    sizes(&c, f);
+    again(&c, f);
+    for s in f.sent.clone() {
+        match s.kind {
+            Kind::Write | Kind::Read => rate(&c, &s, f),
+            Kind::Timeout => timeout(&c, &s, f),
+            Kind::Rnr => rnr(&c, &s, f),
+        }
+    }
+    Ok(())
+}
+
+/// The packets before the last one of a message are as long as the MTU.
+fn sizes(c: &Capture, f: &mut Facts) {
+    let inner = |p: &&Packet| {
+        let i = p.opcode.info();
+        i.is_some_and(|i| matches!(i.place, Place::First | Place::Middle) && i.class != Class::Ack)
+    };
+    let all: BTreeSet<usize> = c.packets.iter().filter(inner).map(|p| p.payload).collect();
+    for n in all {
+        f.word(id::mtus, &n.to_string(), true);
+    }
+}
+
+/// What follows a NAK for a missing packet: all from there on, or that one alone.
+fn again(c: &Capture, f: &mut Facts) {
+    // of each direction and queue pair: the last PSN that was sent, and when
+    let (mut back, mut one) = (0, 0);
+    for (n, nak) in c.packets.iter().enumerate() {
+        if nak.syndrome != Some(Syndrome::Nak(NakCode::PsnSequence)) {
+            continue;
+        }
+        let there = (&nak.ends.1, &nak.ends.0);
+        let request = |p: &&Packet| {
+            (&p.ends.0, &p.ends.1) == there && p.opcode.info().is_some_and(|i| i.is_request())
+        };
+        // who sent a packet with that number last, and how far it had come
+        let before = c.packets[..n].iter().rev().filter(request).take(4096);
+        let Some(lost) = before.clone().find(|p| p.psn == nak.psn) else {
+            continue;
+        };
+        let far = before
+            .filter(|p| p.to == lost.to)
+            .map(|p| ahead(p.psn, nak.psn))
+            .max();
+        // two or more behind it: else both ways look the same
+        let Some(far) = far.filter(|far| *far >= 2) else {
+            continue;
+        };
+        let mut after = c.packets[n..].iter().filter(request);
+        let mut after = after.by_ref().filter(|p| p.to == lost.to);
+        // on the way already when the NAK came
+        let Some(first) = after.find(|p| p.psn == nak.psn) else {
+            continue;
+        };
+        let next = after.find(|p| p.psn != first.psn);
+        match next.map(|p| ahead(p.psn, nak.psn)) {
+            Some(1) => back += 1,
+            Some(n) if n > far => one += 1,
+            _ => {}
+        }
+    }
+    if back + one > 0 {
+        f.word(id::retransmission_offload, "go_back_n", back > one);
+        f.word(id::retransmission_offload, "selective", one > back);
+    }
+}
+
+/// Payload, or messages, a second, while all queue pairs send.
+fn rate(c: &Capture, s: &Sent, f: &mut Facts) {
+    let data = |p: &Packet| {
+        let class = p.opcode.info().map(|i| i.class);
+        match s.kind {
+            Kind::Read => class == Some(Class::ReadResponse),
+            _ => class == Some(Class::Write),
+        }
+    };
+    let mut times: BTreeMap<u32, Vec<(u64, usize)>> = BTreeMap::new();
+    for p in c.packets.iter().filter(|p| s.to.contains(&p.to) && data(p)) {
+        times.entry(p.to).or_default().push((p.ns, p.payload));
+    }
+    if times.len() != s.to.len() {
+        return;
+    }
+    // the first quarter is the start
+    for t in times.values_mut() {
+        t.drain(..t.len() / 4);
+    }
+    let from = times.values().filter_map(|t| t.first()).map(|t| t.0).max();
+    let to = times.values().filter_map(|t| t.last()).map(|t| t.0).min();
+    let Some((from, to)) = from.zip(to).filter(|(a, b)| a < b) else {
+        return;
+    };
+    // from the start of the first frame to the start of the last one
+    let within = times.values().flatten();
+    let within = within.filter(|(ns, _)| (from..to).contains(ns));
+    let (n, bytes) = within.fold((0u64, 0u64), |(n, b), (_, len)| (n + 1, b + *len as u64));
+    if n < 32 {
+        return;
+    }
+    let ns = u128::from(to - from);
+    let name = if s.kind == Kind::Read {
+        "read"
+    } else {
+        "write"
+    };
+    let (id, value) = if s.message > 4096 {
+        (id::goodput, u128::from(bytes) * 8 * 1000 / ns)
+    } else {
+        (id::message_rate, u128::from(n) * 1_000_000_000 / ns)
+    };
+    f.rates.push(Rate {
+        id: id.into(),
+        name: name.into(),
+        mtu: s.mtu,
+        qps: s.to.len() as u32,
+        message: s.message,
+        value: value as u64,
+    });
+}
+
+/// From one time that it is sent to the next.
+fn timeout(c: &Capture, s: &Sent, f: &mut Facts) {
+    let sent = c.packets.iter().filter(|p| s.to.contains(&p.to));
+    let times: Vec<u64> = sent.map(|p| p.ns).collect();
+    let waits = times.windows(2).map(|w| w[1] - w[0]);
+    if let Some((least, most)) = waits.clone().min().zip(waits.max()) {
+        let codes = f.timers.entry("local_ack_timeout".into()).or_default();
+        codes.insert(s.code, (least, most));
+    }
+}
+
+/// From the NAK to the next time that it is sent; the longest without the way of the NAK, which is no longer than from the request to it.
+fn rnr(c: &Capture, s: &Sent, f: &mut Facts) {
+    let (mut sent, mut told) = (None, None);
+    let (mut way, mut waits) = (u64::MAX, vec![]);
+    for p in &c.packets {
+        if s.from.contains(&p.to) && matches!(p.syndrome, Some(Syndrome::Rnr { .. })) {
+            told = Some(p.ns);
+            way = sent.map_or(way, |ns: u64| way.min(p.ns.saturating_sub(ns)));
+        } else if s.to.contains(&p.to) {
+            sent = Some(p.ns);
+            waits.extend(told.take().map(|ns| p.ns - ns));
+        }
+    }
+    let Some((least, most)) = waits.iter().min().zip(waits.iter().max()) else {
+        return;
+    };
+    let codes = f.timers.entry("rnr_timer".into()).or_default();
+    codes.insert(s.code, (*least, (*most).saturating_sub(way).max(*least)));
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn numbers_wrap() {
+        assert_eq!(ahead(2, 0xFF_FFFF), 3);
+        assert_eq!(ahead(0xFF_FFFF, 2), -3);
+    }
+
+    #[test]
+    fn files() {
+        assert!(frames(b"").is_err() && frames(b"\x0A\x0D\x0D\x0A....").is_err());
+        let mut b = vec![0x4D, 0x3C, 0xB2, 0xA1, 2, 0, 4, 0];
+        b.extend([0; 8]);
+        b.extend([0, 0, 1, 0, 1, 0, 0, 0]);
+        b.extend([1, 0, 0, 0, 5, 0, 0, 0, 2, 0, 0, 0, 2, 0, 0, 0, 7, 8]);
+        let whole = frames(&b).unwrap();
+        assert_eq!(whole, [(1_000_000_005, &[7u8, 8][..])]);
+        // cut off
+        b.extend([1, 0, 0, 0, 5, 0, 0, 0, 2, 0, 0, 0, 2, 0, 0, 0, 7]);
+        assert_eq!(frames(&b).unwrap().len(), 1);
+        b[20] = 105;
+        assert!(frames(&b).is_err());
+    }
+}
