@@ -105,7 +105,7 @@ pub enum Caps {
         /// At most so many objects of a kind are made to count them
         #[arg(long, value_name = "N", default_value_t = 16_384, value_parser = clap::value_parser!(u64).range(1..), conflicts_with = "facts")]
         objects: u64,
-        /// Another device, to which the traffic goes that is timed on the wire; without one it stays on DEVICE, which then does both halves
+        /// Also makes traffic to this device (another one, or the same), so that a capture of the wire shows timers and rates
         #[arg(long, value_name = "DEVICE", conflicts_with = "facts")]
         peer: Option<String>,
         /// GID of port 1 that connections of the device with itself have

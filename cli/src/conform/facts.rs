@@ -36,7 +36,7 @@ pub struct Facts {
     /// What `ibv_query_qp_data_in_order` says.
     #[serde(default)]
     pub data_in_order: Option<bool>,
-    /// The device to which that traffic went, if it was another one.
+    /// The device to which traffic for the wire went.
     #[serde(default)]
     pub peer: Option<String>,
     /// Traffic that a capture of the run holds.

@@ -106,7 +106,7 @@ pub fn run(m: &Manifest, a: &Args) -> Result<bool> {
             &o,
             |what| {
                 n += 1;
-                note!("conform: [{n}/8] {what}");
+                note!("conform: [{n}/{}] {what}", 7 + u8::from(a.peer.is_some()));
             },
             &|far| note!("conform:       {far}"),
         )?,

@@ -26,7 +26,7 @@ pub struct Options {
     /// Objects of a kind that are made at most.
     pub objects: u64,
     pub gid_index: u8,
-    /// A device to which the traffic for the wire goes; else it stays on the one that is probed.
+    /// The device to which traffic for the wire goes, if there is to be any.
     pub peer: Option<String>,
 }
 
@@ -91,16 +91,13 @@ pub fn all(
         step("each kind of packet");
         b.packets(&mut f);
         f.data_in_order = b.data_in_order();
-        step("traffic for who watches the wire");
-        match &o.peer {
-            None => b.traffic(&mut f, b),
-            Some(peer) => {
-                with(peer, o, far, |other| {
-                    b.traffic(&mut f, other);
-                    Ok(())
-                })?;
-                f.peer = Some(peer.clone());
-            }
+        if let Some(peer) = &o.peer {
+            step("traffic for who watches the wire");
+            with(peer, o, far, |other| {
+                b.traffic(&mut f, other);
+                Ok(())
+            })?;
+            f.peer = Some(peer.clone());
         }
         Ok(f)
     })

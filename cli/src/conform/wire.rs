@@ -287,6 +287,105 @@ mod tests {
         assert_eq!(ahead(0xFF_FFFF, 2), -3);
     }
 
+    const WRITE: Opcode = Opcode::RC_WRITE_MIDDLE;
+    const NAK: Syndrome = Syndrome::Nak(NakCode::PsnSequence);
+
+    fn packet(ns: u64, opcode: Opcode, to: u32, psn: u32, syndrome: Option<Syndrome>) -> Packet {
+        // towards queue pair 7 from the first address, back to 5
+        let ends = match to {
+            7 => (vec![1], vec![2]),
+            _ => (vec![2], vec![1]),
+        };
+        Packet {
+            ns,
+            opcode,
+            to,
+            psn,
+            payload: 256,
+            ends,
+            syndrome,
+        }
+    }
+
+    fn capture(packets: Vec<Packet>) -> Capture {
+        Capture {
+            packets,
+            bad_icrc: 0,
+        }
+    }
+
+    /// Packets from `first` on, then a NAK for `lost`, then those of `after`.
+    fn resent(first: u32, lost: u32, after: &[u32]) -> Option<BTreeMap<String, bool>> {
+        let mask = 0xFF_FFFF;
+        let write = |psn: u32| packet(0, WRITE, 7, psn & mask, None);
+        let mut all: Vec<Packet> = (0..6).map(|n| write(first + n)).collect();
+        all.push(packet(0, Opcode::RC_ACK, 5, lost & mask, Some(NAK)));
+        all.extend(after.iter().map(|n| write(*n)));
+        let mut f = Facts::default();
+        again(&capture(all), &mut f);
+        f.words.remove(id::retransmission_offload)
+    }
+
+    #[test]
+    fn what_is_sent_again() {
+        let says = |back, one| {
+            let words = [("go_back_n", back), ("selective", one)];
+            Some(words.map(|(w, yes)| (w.to_string(), yes)).into())
+        };
+        // one more was on its way when the NAK came
+        assert_eq!(resent(10, 12, &[16, 12, 13, 14]), says(true, false));
+        assert_eq!(resent(10, 12, &[12, 16, 17]), says(false, true));
+        // across the end of the numbers
+        let end = 0xFF_FFFD;
+        assert_eq!(
+            resent(end, end + 1, &[end + 1, end + 2, 0]),
+            says(true, false)
+        );
+        assert_eq!(resent(end, end + 1, &[end + 1, 3, 4]), says(false, true));
+        // the last one, or nothing behind it: either way would look like this
+        assert_eq!(resent(10, 15, &[15, 16]), None);
+        assert_eq!(resent(10, 12, &[]), None);
+    }
+
+    fn sent(kind: Kind, code: u8) -> Sent {
+        Sent {
+            kind,
+            to: vec![7],
+            from: vec![5],
+            mtu: 256,
+            message: 64,
+            code,
+        }
+    }
+
+    #[test]
+    fn times() {
+        let mut f = Facts::default();
+        let send = |ns| packet(ns, Opcode::RC_SEND_ONLY, 7, 1, None);
+        let c = capture(vec![send(1000), send(10_000), send(20_000)]);
+        timeout(&c, &sent(Kind::Timeout, 1), &mut f);
+        assert_eq!(f.timers["local_ack_timeout"][&1], (9000, 10_000));
+        let told = |ns| packet(ns, Opcode::RC_ACK, 5, 1, Some(Syndrome::Rnr { timer: 1 }));
+        let c = capture(vec![
+            send(1000),
+            told(1600),
+            send(12_600),
+            told(13_300),
+            send(24_800),
+        ]);
+        rnr(&c, &sent(Kind::Rnr, 1), &mut f);
+        // the way is 600 at most
+        assert_eq!(f.timers["rnr_timer"][&1], (11_000, 11_000));
+        // 100 messages, 10 ns apart
+        let all = (0..100).map(|n| packet(n * 10, Opcode::RC_WRITE_ONLY, 7, n as u32, None));
+        rate(&capture(all.collect()), &sent(Kind::Write, 0), &mut f);
+        let r = f.rates.pop().unwrap();
+        assert_eq!(
+            (r.id.as_str(), r.qps, r.value),
+            ("message_rate", 1, 100_000_000)
+        );
+    }
+
     #[test]
     fn files() {
         assert!(frames(b"").is_err() && frames(b"\x0A\x0D\x0D\x0A....").is_err());
