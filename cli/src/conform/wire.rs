@@ -246,18 +246,24 @@ fn rate(c: &Capture, s: &Sent, f: &mut Facts) {
     });
 }
 
+fn timer(f: &mut Facts, id: &str, code: u8, (least, most): (u64, u64)) {
+    let codes = f.timers.entry(id.into()).or_default();
+    let t = codes.entry(code).or_insert((least, most));
+    *t = (t.0.min(least), t.1.max(most));
+}
+
 /// From one time that it is sent to the next.
 fn timeout(c: &Capture, s: &Sent, f: &mut Facts) {
     let sent = c.packets.iter().filter(|p| s.to.contains(&p.to));
     let times: Vec<u64> = sent.map(|p| p.ns).collect();
     let waits = times.windows(2).map(|w| w[1] - w[0]);
     if let Some((least, most)) = waits.clone().min().zip(waits.max()) {
-        let codes = f.timers.entry("local_ack_timeout".into()).or_default();
-        codes.insert(s.code, (least, most));
+        timer(f, "local_ack_timeout", s.code, (least, most));
     }
 }
 
-/// From the NAK to the next time that it is sent; the longest without the way of the NAK, which is no longer than from the request to it.
+/// From the NAK to the next time that it is sent. The longest is without the way of the NAK into the card, and that of what is sent again out of it: each is no
+/// longer than from a request to its NAK, so what is late then is late for certain.
 fn rnr(c: &Capture, s: &Sent, f: &mut Facts) {
     let (mut sent, mut told) = (None, None);
     let (mut way, mut waits) = (u64::MAX, vec![]);
@@ -273,8 +279,14 @@ fn rnr(c: &Capture, s: &Sent, f: &mut Facts) {
     let Some((least, most)) = waits.iter().min().zip(waits.iter().max()) else {
         return;
     };
-    let codes = f.timers.entry("rnr_timer".into()).or_default();
-    codes.insert(s.code, (*least, (*most).saturating_sub(way).max(*least)));
+    // a way that was not seen takes nothing
+    let way = if way == u64::MAX { 0 } else { way };
+    timer(
+        f,
+        "rnr_timer",
+        s.code,
+        (*least, most.saturating_sub(2 * way)),
+    );
 }
 
 #[cfg(test)]
@@ -374,8 +386,8 @@ mod tests {
             send(24_800),
         ]);
         rnr(&c, &sent(Kind::Rnr, 1), &mut f);
-        // the way is 600 at most
-        assert_eq!(f.timers["rnr_timer"][&1], (11_000, 11_000));
+        // the longest is 11,500, and a way 600 at most
+        assert_eq!(f.timers["rnr_timer"][&1], (11_000, 10_300));
         // 100 messages, 10 ns apart
         let all = (0..100).map(|n| packet(n * 10, Opcode::RC_WRITE_ONLY, 7, n as u32, None));
         rate(&capture(all.collect()), &sent(Kind::Write, 0), &mut f);
