@@ -1,4 +1,6 @@
 //! Ingress against a software model of the checks: random, damaged, cut and hostile frames on both widths, then rust-hdl = Verilator.
+//!
+//! Shows: `icrc_offload`.
 use metaroce_rtl::diff::{Diff, Rng};
 use metaroce_rtl::ingress::{Ingress, Ingress100g, Ingress1g};
 use metaroce_rtl::inputs;

@@ -1,5 +1,7 @@
 //! Placement against a byte model of host memory: random jobs of all kinds with real translation, throughput, then rust-hdl =
 //! Verilator.
+//!
+//! Shows: `completion_timestamps`.
 use metaroce_rtl::diff::{Diff, Rng};
 use metaroce_rtl::inputs;
 use metaroce_rtl::layouts::{Cq, Cqe, Eqe, MrMap};

@@ -1,4 +1,6 @@
 //! Registers: fixed values, written ones, no increment lost; and rust-hdl = Verilator.
+//!
+//! Shows: `manifest_rom`.
 use metaroce_hdl_spec::regs::{admin as a, COUNTERS, ROM_BASE, ROM_MAX};
 use metaroce_rtl::diff::{Diff, Rng};
 use metaroce_rtl::inputs;

@@ -1,4 +1,6 @@
 //! The sequencer through its ports: objects, ownership, limits, every QP transition, errors, teardown; and rust-hdl = Verilator.
+//!
+//! Shows: `qp_state_offload`, `reserved_qpns`.
 #[macro_use]
 mod seq;
 

@@ -1,5 +1,7 @@
 //! The transmit path (txdma, translate, egress) between models of its neighbours: commands in, host memory that answers out of order, frames out, compared byte
 //! by byte with the protocol crate's codec. Everything runs in both simulations and is compared cycle by cycle.
+//!
+//! Shows: `vlan`.
 mod tx;
 
 use metaroce_rtl::diff::Diff;

@@ -1,4 +1,6 @@
 //! Whole cards: atomics of several QPs on the same words, with a faulty wire: each executed once, results of a sequence.
+//!
+//! Shows: `atomic_op_accel`, `atomicity`.
 
 use metaroce_hdl_spec::wqe::op;
 use metaroce_tb::{

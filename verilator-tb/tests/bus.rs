@@ -1,5 +1,7 @@
 //! The bus between card and host in all its ways: limits of requests, slow and reordered reads, stalls, every offset in a
 //! page. (The model of the bus ends the run when a request is longer than PCIE_LIMITS allows, or crosses 4 KiB.)
+//!
+//! Shows: `host_port`.
 
 use metaroce_hdl_spec::wqe::op;
 use metaroce_tb::{

@@ -1,4 +1,6 @@
 //! Whole cards: regions and completion queues that change under traffic.
+//!
+//! Shows: `rereg_mr`, `resize_cq`.
 
 mod common;
 

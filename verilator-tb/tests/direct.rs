@@ -1,5 +1,7 @@
 //! Whole cards: WQEs that come with their doorbell, and inline data. The figure of docs/results/card.md; and the same results as without
 //! when both ways are mixed, rings wrap and the wire is bad.
+//!
+//! Shows: `direct_wqe`, `inline_data`.
 
 use metaroce_hdl_spec::{table::qp_type, wqe::op};
 use metaroce_tb::{

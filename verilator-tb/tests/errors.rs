@@ -1,4 +1,6 @@
 //! The completion table at the whole card: what each fault gives, at both ends, in order.
+//!
+//! Shows: `local_ack_timeout`, `rnr_timer`.
 
 mod common;
 

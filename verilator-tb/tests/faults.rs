@@ -1,4 +1,6 @@
 //! One fault at every frame of every operation, short version; all of it: `cargo xtask soak -- --faults`.
+//!
+//! Shows: `retransmission_offload`.
 
 mod common;
 

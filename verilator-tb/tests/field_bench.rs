@@ -1,4 +1,6 @@
 //! Faults that users of other cards met, on the whole card (docs/field-faults.md): named after their rows.
+//!
+//! Shows: `completion_after_payload`, `fence`, `reads_in_flight`.
 
 mod common;
 

@@ -1,5 +1,7 @@
 //! Frames and doorbells that no card and no driver makes: each changes one counter and nothing else,
 //! or gives the completion that it must.
+//!
+//! Shows: `ecn_count`.
 
 mod common;
 

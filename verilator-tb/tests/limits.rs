@@ -1,4 +1,6 @@
 //! What a process may have at most, set by the administrator.
+//!
+//! Shows: `process_limits`.
 
 use metaroce_hdl_spec::{cmd, regs::admin};
 use metaroce_tb::{

@@ -1,5 +1,7 @@
 //! Random traffic between two cards in step with the reference model: every frame, every answer,
 //! every completion and every byte of memory, on a clean wire and under faults.
+//!
+//! Shows: `completions_in_order`, `wire_profiles`.
 
 mod common;
 

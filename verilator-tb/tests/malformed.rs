@@ -1,5 +1,7 @@
 //! Everything that can be wrong with a frame, and every QP state that it can meet: each frame is one count of the
 //! counter that the codec and the reference model say, and nothing else.
+//!
+//! Shows: `opcodes`.
 
 mod common;
 

@@ -1,4 +1,6 @@
 //! Order of operations of one QP at the memory of the responder.
+//!
+//! Shows: `acknowledged_means_placed`, `read_after_write`.
 
 use metaroce_hdl_spec::wqe::op;
 use metaroce_tb::{hostport::HostPortConfig, pair::Pair, script::Conn, sim::SimConfig};

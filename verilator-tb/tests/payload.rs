@@ -1,5 +1,7 @@
 //! Whole cards: payload equal byte for byte at every size edge, unaligned at both ends, with and
 //! without faults on the wire; nothing completed twice.
+//!
+//! Shows: `segmentation_offload`.
 
 use metaroce_hdl_spec::wqe::op;
 use metaroce_tb::{

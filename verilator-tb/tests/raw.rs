@@ -1,5 +1,7 @@
 //! Two cards with raw packet queues: every frame that a process sends is on the wire with a right ICRC, and every good frame reaches the process that its
 //! QPN names, whole, in order, and not before it is whole; what is not good, or not wanted, is counted and goes nowhere.
+//!
+//! Shows: `counters`, `ecn_count`, `host_port`, `icrc_offload`, `mtus`, `raw_packet_queues`, `vlan`.
 
 use metaroce_hdl_spec::regs::{self, admin, Ctr, RAW_SLOT};
 use metaroce_protocol::frame::Frame;

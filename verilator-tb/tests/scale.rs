@@ -1,4 +1,6 @@
 //! The QP table of `sim-100g` in use to its last entry. What it costs is measured by `cargo xtask bench -- --scale`.
+//!
+//! Shows: `queue_pairs`.
 
 mod common;
 

@@ -1,4 +1,6 @@
 //! Whole cards: requests of up to 16 SGEs, in every place that has a list.
+//!
+//! Shows: `scatter_gather`.
 
 mod common;
 

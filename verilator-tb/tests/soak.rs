@@ -1,4 +1,6 @@
 //! The long random run, for a short time: `cargo xtask soak` goes on.
+//!
+//! Shows: `counters`.
 
 use metaroce_tb::{
     fabric::Faults,

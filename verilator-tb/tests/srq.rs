@@ -1,4 +1,6 @@
 //! Whole cards: shared receive queues.
+//!
+//! Shows: `shared_receive_queues`.
 
 mod common;
 

@@ -1,4 +1,6 @@
 //! Whole cards: memory windows of both types, LOCAL_INV and SEND with invalidate.
+//!
+//! Shows: `memory_windows`, `remote_invalidation`.
 
 mod common;
 

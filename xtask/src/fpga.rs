@@ -3,6 +3,8 @@
 //! The card has some 1,600 port bits (host, wire and BAR side), more than any package has pins: a frame of shift registers holds it, so that every path from
 //! and to a port is one between registers and is counted. The card is one flat netlist (constants and unused table fields go, across the blocks), and the
 //! names of its cells say which block they came from.
+//!
+//! Shows: `core_clock`.
 
 use crate::depth::{emit, out_dir, without_zero_fill, yosys};
 use anyhow::{bail, Context, Result};

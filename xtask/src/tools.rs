@@ -1,4 +1,6 @@
 //! perftest's tools over every transport and option that the card should carry, each on two simulated cards: docs/results/perftest.md.
+//!
+//! Shows: `mtus`.
 
 use crate::check::{cargo, PROGRAMS};
 use anyhow::{bail, Context, Result};

@@ -244,6 +244,17 @@ impl Place<'_> {
         }
     }
 
+    /// A test that is there, and shows something else: of another element, and no other form of the same command.
+    fn shows_another(&self) -> Option<Value> {
+        let all = self.root["capabilities"].as_array().into_iter().flatten();
+        let of = all.filter(|c| c["id"] != self.of["id"]);
+        let tests = of.map(|c| text(&c["provenance"]["test"]));
+        let mine = text(self.v);
+        let mut other =
+            tests.filter(|t| !t.is_empty() && !t.starts_with(mine) && !mine.starts_with(t));
+        other.next().map(|t| json!(t))
+    }
+
     /// Null: without it.
     fn ways(&self) -> Vec<Value> {
         let v = self.v;
@@ -281,11 +292,15 @@ impl Place<'_> {
             (_, "qps" | "mtu" | "message" | "clock_khz" | "host_read_ns") => self.condition(),
             (_, "text") if self.limit.is_some() => self.condition(),
             (_, "stage") => other(&["design", "rtl_simulation", "placed", "silicon"]),
-            (_, "test") => vec![
-                json!("cargo test --release -p metaroce-tb --test nonsense"),
-                json!("reports/nonsense.pdf"),
-                Value::Null,
-            ],
+            (_, "test") => {
+                let mut ways = vec![
+                    json!("cargo test --release -p metaroce-tb --test nonsense"),
+                    json!("reports/nonsense.pdf"),
+                    Value::Null,
+                ];
+                ways.extend(self.shows_another());
+                ways
+            }
             (_, "capabilities") => {
                 let all = self.root["capabilities"].as_array();
                 let ids: Vec<&Value> = all.into_iter().flatten().map(|c| &c["id"]).collect();

@@ -6,7 +6,8 @@ pub const LIST: &[(&str, &str)] = &[
     ("*.note", "prose, for people"),
     ("*.text", "prose, for people"),
     ("card.name", "a label: no device tells it"),
-    ("combined[*].id", "a label of this manifest's own"),
+    ("combined[qp_table].id", "a label of this manifest's own"),
+    ("combined[key_table].id", "a label of this manifest's own"),
     (
         "capabilities[latency].*.host_read_ns",
         "the figure is without the time of the host port, whatever that is",

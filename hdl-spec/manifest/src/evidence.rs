@@ -55,33 +55,90 @@ fn packages(root: &Path) -> BTreeMap<String, PathBuf> {
     all
 }
 
-/// Whether the test is there; None if nobody can tell from its words.
-fn there(root: &Path, packages: &BTreeMap<String, PathBuf>, test: &str) -> Option<bool> {
+/// What became of a test's name.
+#[derive(Clone)]
+enum Test {
+    Missing,
+    /// Nobody can tell from the words.
+    Unknown,
+    There {
+        /// Ids in its line `//! Shows:`, if it has one.
+        shows: Option<Vec<String>>,
+    },
+}
+
+/// A source, and what it says that it shows.
+fn source(file: &Path) -> Test {
+    let Some(text) = read(file) else {
+        return Test::Missing;
+    };
+    let line = text.lines().find_map(|l| l.strip_prefix("//! Shows:"));
+    let ids = |l: &str| l.split('`').skip(1).step_by(2).map(String::from).collect();
+    Test::There {
+        shows: line.map(ids),
+    }
+}
+
+/// The source of a task: a file of that name.
+fn task(root: &Path, packages: &BTreeMap<String, PathBuf>, name: &str) -> Test {
+    let own = root.join("xtask/src");
+    let dirs = packages.values().map(|d| d.join("src/bin"));
+    let mut files = [own]
+        .into_iter()
+        .chain(dirs)
+        .map(|d| d.join(format!("{name}.rs")));
+    match files.find(|f| f.is_file()) {
+        Some(f) => source(&f),
+        None => Test::There { shows: None },
+    }
+}
+
+fn find(root: &Path, packages: &BTreeMap<String, PathBuf>, test: &str) -> Test {
     let words: Vec<&str> = test.split_whitespace().collect();
     let after = |flag: &str| {
         let at = words.iter().position(|w| *w == flag)?;
         words.get(at + 1).copied()
     };
+    let known = |there: bool, name: &str| match there {
+        true => task(root, packages, name),
+        false => Test::Missing,
+    };
     match words[..] {
-        ["cargo", "test", ..] => {
-            let (package, name) = (after("-p")?, after("--test")?);
-            let dir = packages.get(package);
-            Some(dir.is_some_and(|d| d.join("tests").join(format!("{name}.rs")).is_file()))
+        ["cargo", "test", ..] => match (after("-p"), after("--test")) {
+            (Some(package), Some(name)) => match packages.get(package) {
+                Some(d) => source(&d.join("tests").join(format!("{name}.rs"))),
+                None => Test::Missing,
+            },
+            _ => Test::Unknown,
+        },
+        ["cargo", "xtask", name, ..] => {
+            let main = read(&root.join("xtask/src/main.rs"));
+            let mut c = name.chars();
+            match (main, c.next()) {
+                (Some(main), Some(first)) => {
+                    let first = first.to_ascii_uppercase();
+                    known(
+                        main.contains(&format!("Task::{first}{} ", c.as_str())),
+                        name,
+                    )
+                }
+                _ => Test::Unknown,
+            }
         }
-        ["cargo", "xtask", task, ..] => {
-            let main = read(&root.join("xtask/src/main.rs"))?;
-            let mut c = task.chars();
-            let first = c.next()?.to_ascii_uppercase();
-            Some(main.contains(&format!("Task::{first}{} ", c.as_str())))
-        }
-        [script, task, ..] if script.starts_with("./") => {
+        [script, name, ..] if script.starts_with("./") => {
             let text = within(root, script).and_then(|p| read(&p));
-            Some(text.is_some_and(|t| t.contains(&format!("= {task} ]"))))
+            known(
+                text.is_some_and(|t| t.contains(&format!("= {name} ]"))),
+                name,
+            )
         }
         [file] if file.contains('.') && !file.contains("://") => {
-            Some(within(root, file).is_some_and(|p| p.is_file()))
+            match within(root, file).is_some_and(|p| p.is_file()) {
+                true => Test::There { shows: None },
+                false => Test::Missing,
+            }
         }
-        _ => None,
+        _ => Test::Unknown,
     }
 }
 
@@ -152,7 +209,7 @@ fn register_map(m: &Manifest, root: &Path, out: &mut impl FnMut(bool, String, St
 pub struct Folder {
     root: PathBuf,
     packages: BTreeMap<String, PathBuf>,
-    tests: RefCell<BTreeMap<String, Option<bool>>>,
+    tests: RefCell<BTreeMap<String, Test>>,
 }
 
 impl Folder {
@@ -175,16 +232,21 @@ fn look(m: &Manifest, folder: &Folder) -> Vec<Finding> {
     let mut out = |error, at: String, text: String| all.push(Finding { error, at, text });
     register_map(m, &folder.root, &mut out);
     let mut known = folder.tests.borrow_mut();
-    let mut one = |at: String, p: &Provenance| {
+    let mut one = |at: String, id: &str, p: &Provenance| {
         if p.stage == Stage::Design || p.test.is_empty() {
             return;
         }
         let found = known.entry(p.test.clone());
-        let found = found.or_insert_with(|| there(&folder.root, &folder.packages, &p.test));
+        let found = found.or_insert_with(|| find(&folder.root, &folder.packages, &p.test));
         match found {
-            Some(true) => {}
-            Some(false) => out(true, at, format!("`{}` is not there", p.test)),
-            None => out(
+            Test::There { shows } => {
+                if shows.as_ref().is_some_and(|s| !s.iter().any(|s| s == id)) {
+                    let text = format!("`{}` does not say that it shows this", p.test);
+                    out(true, at, text);
+                }
+            }
+            Test::Missing => out(true, at, format!("`{}` is not there", p.test)),
+            Test::Unknown => out(
                 false,
                 at,
                 format!("`{}`: nobody can tell whether that is there", p.test),
@@ -194,25 +256,34 @@ fn look(m: &Manifest, folder: &Folder) -> Vec<Finding> {
     for c in &m.capabilities {
         let at = format!("capabilities[{}]", c.id);
         if let Some(p) = &c.provenance {
-            one(format!("{at}.provenance"), p);
+            one(format!("{at}.provenance"), &c.id, p);
         }
         for l in &c.limits {
-            one(format!("{at}.limits[{}].provenance", l.name), &l.provenance);
+            one(
+                format!("{at}.limits[{}].provenance", l.name),
+                &c.id,
+                &l.provenance,
+            );
         }
     }
     for c in &m.combined {
         for l in &c.limits {
             one(
                 format!("combined[{}].limits[{}].provenance", c.id, l.name),
+                &c.id,
                 &l.provenance,
             );
         }
     }
     for o in &m.ordering {
-        one(format!("ordering[{}].provenance", o.id), &o.provenance);
+        one(
+            format!("ordering[{}].provenance", o.id),
+            &o.id,
+            &o.provenance,
+        );
     }
     for t in &m.timers {
-        one(format!("timers[{}].provenance", t.id), &t.provenance);
+        one(format!("timers[{}].provenance", t.id), &t.id, &t.provenance);
     }
     all
 }

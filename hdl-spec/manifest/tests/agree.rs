@@ -240,6 +240,13 @@ fn beside_it() {
             let p = &mut cap(v, "rereg_mr")["provenance"];
             p["test"] = json!("cargo test --release -p metaroce-tb --test nothing");
         }),
+        ("--test atomics` does not say that it shows this", |v| {
+            let p = &mut cap(v, "rereg_mr")["provenance"];
+            p["test"] = json!("cargo test --release -p metaroce-tb --test atomics");
+        }),
+        ("`cargo xtask bench` does not say that it shows this", |v| {
+            cap(v, "rereg_mr")["provenance"]["test"] = json!("cargo xtask bench")
+        }),
         ("`cargo xtask nothing` is not there", |v| {
             cap(v, "rereg_mr")["provenance"]["test"] = json!("cargo xtask nothing")
         }),

@@ -1,4 +1,6 @@
 //! Runs the scripted benches and writes docs/results/card.md. `--check` fails when the committed page differs.
+//!
+//! Shows: `goodput`, `latency`, `line_rates`, `message_rate`, `rate_by_queue_pairs`, `recovery`.
 
 use metaroce_hdl_spec::{config::SIM_100G, wqe::op};
 use metaroce_tb::{
