@@ -8,6 +8,7 @@ use metaroce_manifest::{
     cbor,
     check::{check, Finding},
     diff::{diff, Change, Class},
+    evidence::Folder,
     json,
     profile::{self, Level, Verdict},
     registry, sheet, Error, Manifest, State,
@@ -58,6 +59,9 @@ pub enum Caps {
     Validate {
         #[arg(help = WHAT, value_name = "MANIFEST")]
         manifest: String,
+        /// Also looks in this folder for the register map and the tests that it names
+        #[arg(long, value_name = "DIR")]
+        evidence: Option<PathBuf>,
         /// The same as JSON, for programs
         #[arg(long)]
         json: bool,
@@ -107,6 +111,20 @@ pub enum Caps {
         /// Also writes a JUnit report: a case for each claim
         #[arg(long, value_name = "FILE")]
         junit: Option<PathBuf>,
+    },
+    /// Makes each field false in turn, and says which of them `validate` and `conform` name: status 4 if one is silent that is not known to be unverifiable
+    Falsify {
+        #[arg(help = WHAT, value_name = "MANIFEST")]
+        manifest: String,
+        /// What a run of `conform --json` found on the card (- for standard input)
+        #[arg(long, value_name = "REPORT")]
+        facts: PathBuf,
+        /// Where the register map and the tests are that it names
+        #[arg(long, value_name = "DIR")]
+        evidence: Option<PathBuf>,
+        /// The same as JSON, for programs
+        #[arg(long)]
+        json: bool,
     },
     /// Several cards side by side
     Matrix {
@@ -222,7 +240,11 @@ pub fn run(c: &Caps) -> Result<u8> {
             }
             Ok(0)
         }
-        Caps::Validate { manifest, json } => validate(manifest, *json),
+        Caps::Validate {
+            manifest,
+            evidence,
+            json,
+        } => validate(manifest, evidence.as_deref(), *json),
         Caps::Diff { old, new, json } => {
             let (a, b) = (sound(old)?, sound(new)?);
             changes(&diff(&a, &b), *json)
@@ -264,6 +286,16 @@ pub fn run(c: &Caps) -> Result<u8> {
                 junit: junit.as_deref(),
             };
             Ok(if crate::conform::run(&m, &a)? { 0 } else { NO })
+        }
+        Caps::Falsify {
+            manifest,
+            facts,
+            evidence,
+            json,
+        } => {
+            let m = sound(manifest)?;
+            let good = crate::conform::falsify(&m, facts, evidence.as_deref(), *json)?;
+            Ok(if good { 0 } else { NO })
         }
         Caps::Matrix { manifests, json } => {
             let all = manifests.iter().map(|m| sound(m));
@@ -360,10 +392,13 @@ fn number(n: usize, what: &str) -> String {
     format!("{n} {what}{}", if n == 1 { "" } else { "s" })
 }
 
-fn validate(what: &str, as_json: bool) -> Result<u8> {
+fn validate(what: &str, evidence: Option<&Path>, as_json: bool) -> Result<u8> {
     let findings = match load(what) {
         Ok((m, mut form)) => {
             form.extend(check(&m));
+            if let Some(dir) = evidence {
+                form.extend(Folder::new(dir).look(&m));
+            }
             form
         }
         Err(Error::Unreadable(why)) => bail!("{what}: {why}"),

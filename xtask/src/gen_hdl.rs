@@ -4,6 +4,7 @@ use crate::gen::{Content, Generated};
 use metaroce_hdl_spec::config;
 use metaroce_manifest::{
     cbor, json, profile,
+    promises::{PROMISES, TIMERS},
     registry::{Words, REGISTRY},
     sheet, svd, Manifest,
 };
@@ -150,9 +151,36 @@ fn words(w: &Words) -> String {
     }
 }
 
+/// Ids of `ordering` and `timers`.
+fn promises(s: &mut String) {
+    s.push_str(
+        "\n## Order and atomicity\n\n| id | what is promised | among whom |\n|---|---|---|\n",
+    );
+    for p in PROMISES {
+        let scopes: Vec<String> = p.scopes.iter().map(|w| format!("`{w}`")).collect();
+        let rc = if p.of_rc {
+            "; every program takes it for granted of RC"
+        } else {
+            ""
+        };
+        writeln!(
+            s,
+            "| `{}` | {}{rc} | `nobody`, {} |",
+            p.id,
+            cell(p.doc),
+            scopes.join(", ")
+        )
+        .unwrap();
+    }
+    s.push_str("\n## Timers\n\n| id | what it is |\n|---|---|\n");
+    for t in TIMERS {
+        writeln!(s, "| `{}` | {} |", t.id, cell(t.doc)).unwrap();
+    }
+}
+
 /// The registry, and the profiles that refer to it.
 fn ids() -> String {
-    let mut s = format!("# Registered ids and profiles\n\n{NOTE} From `hdl-spec/manifest/src/registry.rs` and `profile.rs`.\n");
+    let mut s = format!("# Registered ids and profiles\n\n{NOTE} From `hdl-spec/manifest/src/registry.rs`, `promises.rs` and `profile.rs`.\n");
     let mut group = "";
     for e in REGISTRY {
         if e.group != group {
@@ -180,6 +208,7 @@ fn ids() -> String {
         )
         .unwrap();
     }
+    promises(&mut s);
     for p in profile::PROFILES {
         writeln!(
             s,

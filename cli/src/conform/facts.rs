@@ -33,6 +33,9 @@ pub struct Facts {
     pub said: BTreeMap<String, u64>,
     /// Scope of atomics.
     pub atomicity: Option<String>,
+    /// What `ibv_query_qp_data_in_order` says.
+    #[serde(default)]
+    pub data_in_order: Option<bool>,
 }
 
 impl Facts {

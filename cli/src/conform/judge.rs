@@ -39,12 +39,25 @@ fn why(id: &str) -> String {
 
 struct Judge<'a> {
     f: &'a Facts,
+    /// The manifest leaves things out, and of those nothing is known.
+    part: bool,
+    /// The card has raw packet queues and no transport: what programs see above them is the driver's.
+    soft: bool,
     out: Vec<Verdict>,
 }
 
+/// Of what a card without transport lacks.
+const SOFT: &str = "works, and is made above raw_packet_queues";
+
 /// A verdict for each claim of `m`.
 pub fn judge(m: &Manifest, f: &Facts) -> Vec<Verdict> {
-    let mut j = Judge { f, out: vec![] };
+    let has = |id: &str| m.capability(id).is_some_and(Capability::has);
+    let mut j = Judge {
+        f,
+        part: m.partial.is_some(),
+        soft: has(registry::id::raw_packet_queues) && !has(registry::id::qp_state_offload),
+        out: vec![],
+    };
     match f.version == m.card.version {
         true => j.add(
             "card.version".into(),
@@ -66,8 +79,11 @@ pub fn judge(m: &Manifest, f: &Facts) -> Vec<Verdict> {
     }
     // what it does not name it does not have
     for (id, yes) in &f.works {
-        if *yes && m.partial.is_none() && m.capability(id).is_none() {
-            j.fail(id, "is not named, so absent; but it works".into());
+        if *yes && !j.part && m.capability(id).is_none() {
+            match j.soft {
+                true => j.unknown(id, SOFT.into()),
+                false => j.fail(id, "is not named, so absent; but it works".into()),
+            }
         }
     }
     for c in &m.combined {
@@ -110,6 +126,7 @@ impl Judge<'_> {
         let text = match (c.state, self.f.works.get(&c.id)) {
             (_, None) => return self.unknown(&c.id, why(&c.id)),
             (State::Absent, Some(false)) => "is refused".to_string(),
+            (State::Absent, Some(true)) if self.soft => return self.unknown(&c.id, SOFT.into()),
             (State::Absent, Some(true)) => return self.fail(&c.id, "absent, but it works".into()),
             (State::Enabled, Some(true)) => "works".into(),
             // a host would have to switch it on first, and nothing did
@@ -138,7 +155,7 @@ impl Judge<'_> {
             }
         }
         for (w, yes) in known {
-            if *yes && c.has() && !c.set.contains(w) {
+            if *yes && c.has() && !self.part && !c.set.contains(w) {
                 self.fail(
                     &format!("{}: {w}", c.id),
                     "is not among the words, but works".into(),
@@ -149,10 +166,20 @@ impl Judge<'_> {
 
     fn figure(&mut self, claim: String, l: &Limit, fact: Option<&Fact>, why: &str) {
         let v = l.value;
+        let said = self.f.said.get(&claim).copied();
+        let most = matches!(l.bound, Bound::UpTo | Bound::Exactly);
+        // A driver can offer less than its card has, not more.
+        if let Some(n) = said.filter(|n| most && *n > v && l.when.is_none()) {
+            return self.fail(&claim, format!("{v} claimed, the driver offers {n}"));
+        }
         let verdict = match fact {
             _ if l.when.is_some() || l.percentile_ppm.is_some() => None,
             None => None,
             Some(Fact::Is(n)) => Some((*n == v, format!("{n} found"))),
+            // of a part that is what the driver says of all kinds of queues
+            Some(Fact::Most(n)) if self.part && most => {
+                Some((v <= *n, format!("{n} work, {} do not", n + 1)))
+            }
             Some(Fact::Most(n)) => {
                 let right = match l.bound {
                     Bound::UpTo | Bound::Exactly => *n == v,
@@ -166,18 +193,39 @@ impl Judge<'_> {
             }
             Some(Fact::Driver(n)) => Some((v == *n, format!("{n} work, {} do not", n + 1))),
             Some(Fact::Took(n)) => {
-                return self.unknown(&claim, format!("{n} work, more was not tried"))
+                let same = match said.filter(|n| *n == v) {
+                    Some(_) => "; the driver says the same",
+                    None => "",
+                };
+                return self.unknown(&claim, format!("{n} work, more was not tried{same}"));
             }
         };
         match verdict {
             Some((true, text)) => self.add(claim, Outcome::Pass, text),
             Some((false, text)) => self.fail(&claim, format!("{v} claimed, {text}")),
-            None => self.unknown(&claim, why.into()),
+            None => {
+                let why = match said.filter(|n| *n == v) {
+                    Some(_) => format!("the driver says the same; {why}"),
+                    None => why.into(),
+                };
+                self.unknown(&claim, why)
+            }
         }
     }
 
     fn ordering(&mut self, m: &Manifest) {
         for o in &m.ordering {
+            if let ("data_in_order", Some(yes)) = (o.id.as_str(), self.f.data_in_order) {
+                let text = match yes {
+                    true => "the library says that data is placed in order",
+                    false => "the library says that data may be placed in any order",
+                };
+                match yes == (o.scope != Scope::Nobody) {
+                    true => self.add(o.id.clone(), Outcome::Pass, text.into()),
+                    false => self.fail(&o.id, format!("holds for `{}`; {text}", o.scope)),
+                }
+                continue;
+            }
             if o.id != "atomicity" {
                 self.unknown(&o.id, "a race that does not show proves nothing".into());
                 continue;

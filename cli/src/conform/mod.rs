@@ -1,9 +1,12 @@
 //! `metaroce caps conform`: does a device what its manifest claims? Probed through verbs alone, so with any device.
 
 mod bench;
+mod carried;
 mod facts;
+mod falsify;
 mod judge;
 mod probe;
+mod unverifiable;
 mod verbs;
 
 pub use judge::{Outcome, Verdict};
@@ -21,7 +24,7 @@ use std::{
 };
 
 /// Of the probes and their judgement: a report counts for the manifest, the device and this.
-const SUITE: &str = "1.0";
+const SUITE: &str = "1.1";
 
 #[derive(Serialize)]
 struct Report<'a> {
@@ -97,7 +100,7 @@ pub fn run(m: &Manifest, a: &Args) -> Result<bool> {
             &o,
             |what| {
                 n += 1;
-                note!("conform: [{n}/6] {what}");
+                note!("conform: [{n}/7] {what}");
             },
             &|far| note!("conform:       {far}"),
         )?,
@@ -174,4 +177,57 @@ fn junit(r: &Report) -> String {
         };
     }
     s + "</testsuite>\n"
+}
+
+/// Makes each field false in turn, and says what names it: whether all are named but those that are listed.
+pub fn falsify(m: &Manifest, report: &Path, root: Option<&Path>, json: bool) -> Result<bool> {
+    let facts = earlier(report).with_context(|| report.display().to_string())?;
+    let root = root.map(metaroce_manifest::evidence::Folder::new);
+    let all = falsify::all(m, &facts, root.as_ref());
+    let named = all.iter().filter(|f| f.named()).count();
+    let open = all.len() - named;
+    let good = all.iter().all(|f| f.named() || f.reason.is_some());
+    if json {
+        #[derive(Serialize)]
+        struct Answer<'a> {
+            fields: usize,
+            named: usize,
+            unverifiable: usize,
+            all: &'a [falsify::Field],
+        }
+        say!(
+            "{}",
+            serde_json::to_string_pretty(&Answer {
+                fields: all.len(),
+                named,
+                unverifiable: open,
+                all: &all,
+            })?
+        );
+        return Ok(good);
+    }
+    for f in all.iter().filter(|f| !f.named()) {
+        let ways: Vec<String> = f.silent.iter().map(ToString::to_string).collect();
+        let ways = ways.join(", ");
+        let path = &f.path;
+        match f.reason {
+            Some(why) => say!("unverifiable  {path}: {why} ({ways})"),
+            None => say!("SILENT        {path}: nothing names {ways}"),
+        }
+    }
+    for f in all.iter().filter(|f| f.named() && f.reason.is_some()) {
+        say!(
+            "LISTED        {}: is named, and on the list of what can't be",
+            f.path
+        );
+    }
+    let by = |n: fn(&falsify::Field) -> usize| all.iter().filter(|f| n(f) > 0).count();
+    say!(
+        "{} fields: {named} named when falsified ({} by validate, {} by conform), {open} ({:.1} %) unverifiable",
+        all.len(),
+        by(|f| f.by_validate),
+        by(|f| f.by_conform),
+        open as f64 * 100.0 / all.len().max(1) as f64
+    );
+    Ok(good)
 }

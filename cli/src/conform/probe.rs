@@ -15,7 +15,6 @@ use std::{
     time::{Duration, Instant},
 };
 
-const WC_GRH: u32 = 1;
 const TYPE_1: c_int = 1;
 const TYPE_2: c_int = 2;
 /// A message longer than any MTU, with a rest.
@@ -76,6 +75,9 @@ pub fn all(
     b.windows(&mut f);
     step("regions, queues and receive queues in use");
     b.changes(&mut f);
+    step("each kind of packet");
+    b.packets(&mut f);
+    f.data_in_order = b.data_in_order();
     Ok(f)
 }
 
@@ -151,6 +153,32 @@ impl Bench<'_> {
         ] {
             f.said.insert(what.into(), n.max(0) as u64);
         }
+        for (id, name, n) in [
+            (id::queue_pairs, "max", i64::from(a.max_qp)),
+            (id::completion_queues, "max", a.max_cq.into()),
+            (id::completion_queues, "max_entries", a.max_cqe.into()),
+            (id::memory_regions, "max", a.max_mr.into()),
+            (id::memory_windows, "max", a.max_mw.into()),
+            (id::protection_domains, "max", a.max_pd.into()),
+            (id::shared_receive_queues, "max", a.max_srq.into()),
+            (
+                id::shared_receive_queues,
+                "max_entries",
+                a.max_srq_wr.into(),
+            ),
+            (id::work_queues, "max_send", a.max_qp_wr.into()),
+            (id::work_queues, "max_recv", a.max_qp_wr.into()),
+            (id::reads_in_flight, "max", a.max_qp_rd_atom.into()),
+            (
+                id::memory_regions,
+                "max_length",
+                i64::try_from(a.max_mr_size).unwrap_or(0),
+            ),
+        ] {
+            if n > 0 {
+                f.said.insert(format!("{id}.{name}"), n as u64);
+            }
+        }
         f.figure(id::ports, "max", Fact::Is(a.phys_port_cnt.into()));
         f.atomicity = match a.atomic_cap {
             1 => Some("card".into()),
@@ -158,6 +186,10 @@ impl Bench<'_> {
             _ => None,
         };
         let p = self.dev.port()?;
+        if p.max_msg_sz > 0 {
+            let most = format!("{}.max_message", id::segmentation_offload);
+            f.said.insert(most, p.max_msg_sz.into());
+        }
         let lanes = match p.active_width {
             1 => 1,
             2 => 4,
@@ -334,29 +366,8 @@ impl Bench<'_> {
         f.word(
             id::wire_profiles,
             "rocev2_ud",
-            self.datagram().unwrap_or(false),
+            self.datagram(false).unwrap_or(false),
         );
-    }
-
-    fn datagram(&self) -> Made<bool> {
-        const TO: usize = 32_768;
-        self.drain();
-        let (a, b) = self.two(UD)?;
-        self.ready(&a)?;
-        self.ready(&b)?;
-        let ah = self.pd.ah(self.path())?;
-        let bytes = pattern(9, 200);
-        self.mem.put(0, &bytes);
-        b.recv(self.sge(TO, 240))?;
-        let mut s = self.sge(0, 200);
-        let mut w = wr(SEND, &mut s);
-        w.wr = to(&ah, &b);
-        a.send(&mut w)?;
-        let got = [self.wait(), self.wait()];
-        let good = got.iter().all(|c| c.is_some_and(|c| c.status == 0));
-        let recv = got.iter().flatten().find(|c| c.qp_num == b.number());
-        let grh = recv.is_some_and(|c| c.wc_flags & WC_GRH != 0 && c.byte_len == 240);
-        Ok(good && grh && self.mem.get(TO + 40, 200) == bytes)
     }
 
     fn atomics(&self, f: &mut Facts) {

@@ -23,10 +23,10 @@ pub struct SrqInit {
 macro_rules! lib {
     ($($field:ident $symbol:literal ($($arg:ty),*) $(-> $ret:ty)?;)*) => {
         /// The functions of the library.
-        pub struct Lib { $($field: unsafe extern "C" fn($($arg),*) $(-> $ret)?,)* }
+        pub struct Lib { handle: *mut c_void, $($field: unsafe extern "C" fn($($arg),*) $(-> $ret)?,)* }
         impl Lib {
             fn find(handle: *mut c_void) -> Result<Lib> {
-                Ok(Lib { $($field: {
+                Ok(Lib { handle, $($field: {
                     let name = concat!($symbol, "\0");
                     // SAFETY: a live handle and a terminated name.
                     let at = unsafe { libc::dlsym(handle, name.as_ptr().cast()) };
@@ -368,6 +368,20 @@ impl Ah<'_> {
 }
 
 impl Qp<'_> {
+    /// Whether the library says that data of such a request becomes visible in order; older ones can't be asked.
+    pub fn data_in_order(&self, op: c_int) -> Option<bool> {
+        type Ask = unsafe extern "C" fn(*mut IbvQp, c_int, u32) -> c_int;
+        let name = c"ibv_query_qp_data_in_order";
+        // SAFETY: the library is loaded, and stays.
+        let at = unsafe { libc::dlsym(self.dev.lib.handle, name.as_ptr()) };
+        if at.is_null() {
+            return None;
+        }
+        // SAFETY: the type of that symbol in infiniband/verbs.h.
+        let ask = unsafe { std::mem::transmute::<*mut c_void, Ask>(at) };
+        // SAFETY: live.
+        Some(unsafe { ask(self.p, op, 0) } == 1)
+    }
     pub fn number(&self) -> u32 {
         // SAFETY: live.
         unsafe { (*self.p).qp_num }

@@ -1,7 +1,7 @@
 //! What a manifest has to keep beyond its types.
 
 use crate::{
-    possible,
+    agree, possible,
     registry::{self, is_name, vendor_id},
     Fallback, Limit, Manifest, Provenance, Stage, State, SCHEMA,
 };
@@ -231,6 +231,7 @@ pub fn check(m: &Manifest) -> Vec<Finding> {
         refers(&mut f, &at, &e.capabilities);
     }
     possible::card(&mut f, m);
+    agree::card(&mut f, m);
     f.0
 }
 

@@ -13,16 +13,20 @@ extern crate alloc;
 #[cfg(feature = "std")]
 extern crate std;
 
+mod agree;
 mod build;
 pub mod cbor;
 pub mod check;
 mod measured;
 mod possible;
+pub mod promises;
 pub mod registry;
 mod types;
 
 #[cfg(feature = "std")]
 pub mod diff;
+#[cfg(feature = "std")]
+pub mod evidence;
 #[cfg(feature = "std")]
 mod form;
 #[cfg(feature = "std")]

@@ -98,7 +98,7 @@ fn zero(f: &mut Findings, at: &str, l: &Limit, registered: bool) {
 }
 
 /// What a card can do at most, if it says so without a condition.
-fn most(m: &Manifest, id: &str, name: &str) -> Option<u64> {
+pub(crate) fn most(m: &Manifest, id: &str, name: &str) -> Option<u64> {
     let c = m.capability(id).filter(|c| c.has())?;
     let l = c.limits.iter().filter(|l| {
         l.name == name && l.when.is_none() && matches!(l.bound, Bound::UpTo | Bound::Exactly)

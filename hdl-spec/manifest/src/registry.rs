@@ -138,7 +138,7 @@ registry! {
         congestion_controllers "What sets the rate of a sender" [max Count] (Of(&["gbc", "fas", "dcqcn", "metaroce_aimd"])) Substitute "None: senders go at line rate; networks need to bear that";
         hae_rules "Hardware-assisted ECN: ternary flow rules that choose a marking threshold" [max Count] Substitute "Marks come from switches only";
         hae_thresholds "Sets of marking thresholds" [max Count] Substitute "Marks come from switches only";
-        ecnsig_latency "From the sample of a queue to the mark on a packet" [max Ns] Substitute "No controller that depends on marks of the card (GBC)";
+        ecnsig_latency "From the sample of a queue to the mark on a packet" [max Ns, typical Ns] Substitute "No controller that depends on marks of the card (GBC)";
         ecn_count "Marked packets are counted" [] (Names) Nothing "";
         cnp_receive "Congestion notifications slow the sender down" [] Substitute "They are counted, if at all";
         cnp_send "The card sends congestion notifications, with an interval within a scope" [min_interval Ns] (Of(&["queue_pair", "address", "port"])) Substitute "A controller that needs no notifications";
@@ -148,7 +148,7 @@ registry! {
         safc_credits "Critical traffic has credits of its receiver" [] Substitute "Critical traffic may meet RNR and loss";
     }
     "Inside" {
-        core_clock "Clock of the core" [frequency Khz] Nothing "";
+        core_clock "Clock of the core" [frequency Khz, reached Khz] Nothing "";
         data_path "Width of the data path" [width Bits] Nothing "";
         receive_buffer "Frames are stored whole before anything of them is placed" [size Bytes] Nothing "";
         transmit_buffer "Frames wait here until they are whole" [size Bytes] Nothing "";
