@@ -99,9 +99,15 @@ pub enum Caps {
         /// Takes what an earlier run with --json found instead of a device (- for standard input)
         #[arg(long, value_name = "REPORT", conflicts_with = "device")]
         facts: Option<PathBuf>,
+        /// A capture (pcap) of the wire of the card during that run, or of any other traffic of it; again for more
+        #[arg(long, value_name = "FILE", requires = "facts")]
+        wire: Vec<PathBuf>,
         /// At most so many objects of a kind are made to count them
         #[arg(long, value_name = "N", default_value_t = 16_384, value_parser = clap::value_parser!(u64).range(1..), conflicts_with = "facts")]
         objects: u64,
+        /// Also makes traffic to this device (another one, or the same), so that a capture of the wire shows timers and rates
+        #[arg(long, value_name = "DEVICE", conflicts_with = "facts")]
+        peer: Option<String>,
         /// GID of port 1 that connections of the device with itself have
         #[arg(long, value_name = "N", default_value_t = 0, conflicts_with = "facts")]
         gid_index: u8,
@@ -271,8 +277,10 @@ pub fn run(c: &Caps) -> Result<u8> {
             manifest,
             device,
             facts,
+            wire,
             objects,
             gid_index,
+            peer,
             json,
             junit,
         } => {
@@ -280,8 +288,10 @@ pub fn run(c: &Caps) -> Result<u8> {
             let a = crate::conform::Args {
                 device: (device.as_deref()).map(|d| d.strip_prefix("device:").unwrap_or(d)),
                 facts: facts.as_deref(),
+                wire,
                 objects: *objects,
                 gid_index: *gid_index,
+                peer: peer.as_deref(),
                 json: *json,
                 junit: junit.as_deref(),
             };

@@ -33,6 +33,29 @@ pub const QKEY: u32 = 0x1111;
 /// Ends a run that hangs; nothing is measured by it.
 pub const PATIENCE: Duration = Duration::from_secs(60);
 
+/// How long a queue pair tries.
+#[derive(Clone, Copy)]
+pub struct Patience {
+    pub timeout: u8,
+    pub retries: u8,
+    pub min_rnr: u8,
+    pub rnr_retries: u8,
+    /// Where the other one is, if not on the same device.
+    pub gid: Option<[u8; 16]>,
+}
+
+impl Default for Patience {
+    fn default() -> Patience {
+        Patience {
+            timeout: 18,
+            retries: 7,
+            min_rnr: 12,
+            rnr_retries: 7,
+            gid: None,
+        }
+    }
+}
+
 /// What the probes of a device share.
 pub struct Bench<'a> {
     pub dev: &'a Device,
@@ -97,7 +120,11 @@ impl Bench<'_> {
     }
 
     pub fn path(&self) -> IbvAhAttr {
-        let half = |k: usize| u64::from_ne_bytes(self.gid[k..k + 8].try_into().expect("8 bytes"));
+        self.path_to(self.gid)
+    }
+
+    fn path_to(&self, gid: [u8; 16]) -> IbvAhAttr {
+        let half = |k: usize| u64::from_ne_bytes(gid[k..k + 8].try_into().expect("8 bytes"));
         IbvAhAttr {
             grh: IbvGlobalRoute {
                 dgid: [half(0), half(8)],
@@ -113,6 +140,17 @@ impl Bench<'_> {
 
     /// Brings an RC or UC QP up towards `peer`.
     pub fn up(&self, q: &Qp, peer: u32, mtu: c_int, reads: Option<u8>) -> Made<()> {
+        self.up_with(q, peer, mtu, reads, Patience::default())
+    }
+
+    pub fn up_with(
+        &self,
+        q: &Qp,
+        peer: u32,
+        mtu: c_int,
+        reads: Option<u8>,
+        p: Patience,
+    ) -> Made<()> {
         const INIT: c_int = 0x39;
         const RTR: c_int = 0x10_1181;
         const RTR_RC: c_int = 0x2_8000;
@@ -139,17 +177,17 @@ impl Bench<'_> {
             dest_qp_num: peer,
             rq_psn: 7,
             max_dest_rd_atomic: reads.unwrap_or(0),
-            min_rnr_timer: 12,
-            ah_attr: self.path(),
+            min_rnr_timer: p.min_rnr,
+            ah_attr: self.path_to(p.gid.unwrap_or(self.gid)),
             ..attr()
         };
         q.modify(&mut a, RTR | if rc { RTR_RC } else { 0 })?;
         let mut a = IbvQpAttr {
             qp_state: 3,
             sq_psn: 7,
-            timeout: 18,
-            retry_cnt: 7,
-            rnr_retry: 7,
+            timeout: p.timeout,
+            retry_cnt: p.retries,
+            rnr_retry: p.rnr_retries,
             max_rd_atomic: reads.unwrap_or(0),
             ..attr()
         };

@@ -36,6 +36,55 @@ pub struct Facts {
     /// What `ibv_query_qp_data_in_order` says.
     #[serde(default)]
     pub data_in_order: Option<bool>,
+    /// The device to which traffic for the wire went.
+    #[serde(default)]
+    pub peer: Option<String>,
+    /// Traffic that a capture of the run holds.
+    #[serde(default)]
+    pub sent: Vec<Sent>,
+    /// RoCEv2 packets of the captures that were looked at.
+    #[serde(default)]
+    pub frames: u64,
+    #[serde(default)]
+    pub rates: Vec<Rate>,
+    /// Shortest and longest time in ns, by code.
+    #[serde(default)]
+    pub timers: BTreeMap<String, BTreeMap<u8, (u64, u64)>>,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Kind {
+    Write,
+    Read,
+    /// A request that nobody answers.
+    Timeout,
+    /// A message for which there is no buffer.
+    Rnr,
+}
+
+/// Traffic that was made.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Sent {
+    pub kind: Kind,
+    /// Numbers of the queue pairs to which its packets go, and of those from which they come where the way back matters.
+    pub to: Vec<u32>,
+    pub from: Vec<u32>,
+    pub mtu: u32,
+    pub message: u64,
+    /// Of a timer.
+    pub code: u8,
+}
+
+/// A rate that was measured.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Rate {
+    pub id: String,
+    pub name: String,
+    pub mtu: u32,
+    pub qps: u32,
+    pub message: u64,
+    pub value: u64,
 }
 
 impl Facts {

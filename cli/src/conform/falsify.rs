@@ -23,7 +23,7 @@ use std::collections::BTreeSet;
 /// What came of one field.
 #[derive(Debug, Clone, Serialize)]
 pub struct Field {
-    /// `capabilities[mtus].limits[max].value`
+    /// `capabilities[mtus].limits[max].value`, `capabilities[goodput].limits[write at mtu=4096 qps=1 message=65536].value`
     pub path: String,
     /// Ways in which it was falsified.
     pub ways: usize,
@@ -96,14 +96,25 @@ fn shown(root: &Value, path: &[Step]) -> String {
             Step::At(k) => {
                 let v = get(root, &path[..=n]);
                 let id = v.get("id").or(v.get("name")).unwrap_or(v);
-                match (id, v) {
-                    (Value::String(id), _) => s.push_str(&format!("[{id}]")),
+                let at = condition(v);
+                match id {
+                    Value::String(id) => s.push_str(&format!("[{id}{at}]")),
                     _ => s.push_str(&format!("[{k}]")),
                 }
             }
         }
     }
     s
+}
+
+/// Figures of one name differ by that: " at mtu=4096 qps=1".
+fn condition(v: &Value) -> String {
+    let of = |k: &&str| v["when"].get(*k).map(|n| format!(" {k}={n}"));
+    let all: String = ["mtu", "qps", "message"].iter().filter_map(of).collect();
+    match all.is_empty() {
+        true => all,
+        false => format!(" at{all}"),
+    }
 }
 
 /// What a field is in: a limit, a capability, ...
@@ -185,8 +196,8 @@ impl Place<'_> {
         let v = self.v.as_u64().unwrap_or(0);
         let bound = self.limit.and_then(|l| word::<Bound>(&l["bound"]));
         match bound {
-            Some(Bound::AtLeast) => vec![json!(v + v / 10 + 1), json!(2 * v)],
-            Some(Bound::AtMost) => vec![json!(v - v / 10 - 1), json!(v / 2)],
+            Some(Bound::AtLeast) => vec![json!(v + v / 2), json!(2 * v)],
+            Some(Bound::AtMost) => vec![json!(v - v / 3), json!(v / 2)],
             _ => vec![json!(v - 1), json!(v + 1), json!(v / 2), json!(2 * v)],
         }
     }

@@ -1,7 +1,7 @@
 //! A manifest held against what was found out: one verdict for each claim.
 
-use super::facts::{Fact, Facts};
-use metaroce_manifest::{registry, Bound, Capability, Limit, Manifest, Scope, State};
+use super::facts::{Fact, Facts, Rate};
+use metaroce_manifest::{registry, Bound, Capability, Limit, Manifest, Scope, State, Timer};
 use serde::Serialize;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
@@ -74,7 +74,10 @@ pub fn judge(m: &Manifest, f: &Facts) -> Vec<Verdict> {
         j.words(c);
         for l in &c.limits {
             let fact = f.figures.get(&c.id).and_then(|n| n.get(&l.name));
-            j.figure(format!("{}.{}", c.id, l.name), l, fact, &why(&c.id));
+            let claim = format!("{}.{}", c.id, l.name);
+            if !j.rate(&claim, &[&c.id], l) {
+                j.figure(claim, l, fact, &why(&c.id));
+            }
         }
     }
     // what it does not name it does not have
@@ -88,6 +91,10 @@ pub fn judge(m: &Manifest, f: &Facts) -> Vec<Verdict> {
     }
     for c in &m.combined {
         for l in &c.limits {
+            let ids: Vec<&str> = c.capabilities.iter().map(String::as_str).collect();
+            if j.rate(&format!("{}.{}", c.id, l.name), &ids, l) {
+                continue;
+            }
             let fact = (l.name == "sum").then(|| f.sums.get(&c.id)).flatten();
             j.figure(
                 format!("{}.{}", c.id, l.name),
@@ -99,7 +106,7 @@ pub fn judge(m: &Manifest, f: &Facts) -> Vec<Verdict> {
     }
     j.ordering(m);
     for t in &m.timers {
-        j.unknown(&t.id, "needs the card's clock".into());
+        j.timer(t);
     }
     for e in &m.errata {
         j.unknown(&e.id, "a fault is not provoked".into());
@@ -211,6 +218,54 @@ impl Judge<'_> {
                 self.unknown(&claim, why)
             }
         }
+    }
+
+    /// Whether it is about a rate that was measured, under the same condition as far as a program can know it.
+    fn rate(&mut self, claim: &str, ids: &[&str], l: &Limit) -> bool {
+        let Some(w) = l.when.as_ref().filter(|_| l.percentile_ppm.is_none()) else {
+            return false;
+        };
+        let same = |r: &&Rate| {
+            ids.contains(&r.id.as_str())
+                && r.name == l.name
+                && w.mtu.is_none_or(|n| n == r.mtu)
+                && w.qps.is_none_or(|n| n == r.qps)
+                && w.message.is_none_or(|n| n == r.message)
+        };
+        let found = self.f.rates.iter().filter(same).map(|r| r.value).max();
+        let Some(is) = found.filter(|_| l.bound == Bound::AtLeast) else {
+            return false;
+        };
+        let off = u64::from(l.tolerance_ppm.unwrap_or(0).min(1_000_000));
+        let least = u128::from(l.value) * u128::from(1_000_000 - off) / 1_000_000;
+        let text = format!("{} claimed, {is} on the wire", l.value);
+        match u128::from(is) >= least {
+            true => self.add(claim.into(), Outcome::Pass, text),
+            false => self.fail(claim, text),
+        }
+        true
+    }
+
+    fn timer(&mut self, t: &Timer) {
+        let Some(codes) = self.f.timers.get(&t.id).filter(|c| !c.is_empty()) else {
+            return self.unknown(&t.id, "needs the card's clock".into());
+        };
+        let mut seen = vec![];
+        for (code, (least, most)) in codes {
+            let Some(ns) = t.code_ns.get(usize::from(*code)).copied() else {
+                return self.fail(&t.id, format!("has no code {code}, and it works"));
+            };
+            let share = |ppm: u32| u128::from(ns) * u128::from(ppm) / 1_000_000;
+            let early = u128::from(ns).saturating_sub(share(t.early_ppm));
+            let late = u128::from(ns) + share(t.late_ppm) + u128::from(t.late_ns);
+            if ns == 0 || u128::from(*least) < early || u128::from(*most) > late {
+                let text = format!("{early} to {late} ns claimed, {least} to {most} on the wire");
+                return self.fail(&t.id, format!("code {code}: {text}"));
+            }
+            seen.push(format!("{code} {least}..{most} ns"));
+        }
+        let text = format!("on the wire, by code: {}", seen.join(", "));
+        self.add(t.id.clone(), Outcome::Pass, text);
     }
 
     fn ordering(&mut self, m: &Manifest) {

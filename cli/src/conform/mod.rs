@@ -6,8 +6,10 @@ mod facts;
 mod falsify;
 mod judge;
 mod probe;
+mod traffic;
 mod unverifiable;
 mod verbs;
+mod wire;
 
 pub use judge::{Outcome, Verdict};
 
@@ -45,8 +47,11 @@ pub struct Args<'a> {
     /// A device, or the report of an earlier run on one.
     pub device: Option<&'a str>,
     pub facts: Option<&'a Path>,
+    /// Captures of its wire.
+    pub wire: &'a [std::path::PathBuf],
     pub objects: u64,
     pub gid_index: u8,
+    pub peer: Option<&'a str>,
     pub json: bool,
     pub junit: Option<&'a Path>,
 }
@@ -92,15 +97,16 @@ pub fn run(m: &Manifest, a: &Args) -> Result<bool> {
     let o = probe::Options {
         objects: a.objects,
         gid_index: a.gid_index,
+        peer: a.peer.map(Into::into),
     };
     let mut n = 0;
-    let facts = match (a.device, a.facts) {
+    let mut facts = match (a.device, a.facts) {
         (Some(device), _) => probe::all(
             device,
             &o,
             |what| {
                 n += 1;
-                note!("conform: [{n}/7] {what}");
+                note!("conform: [{n}/{}] {what}", 7 + u8::from(a.peer.is_some()));
             },
             &|far| note!("conform:       {far}"),
         )?,
@@ -109,6 +115,9 @@ pub fn run(m: &Manifest, a: &Args) -> Result<bool> {
             "a DEVICE, or --facts with the report of an earlier run".into()
         )),
     };
+    for file in a.wire {
+        wire::look(file, &mut facts).with_context(|| file.display().to_string())?;
+    }
     let verdicts = judge::judge(m, &facts);
     let count = |o| verdicts.iter().filter(|v| v.outcome == o).count();
     let hash: String = Sha256::digest(cbor::encode(m))

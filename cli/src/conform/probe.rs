@@ -26,15 +26,17 @@ pub struct Options {
     /// Objects of a kind that are made at most.
     pub objects: u64,
     pub gid_index: u8,
+    /// The device to which traffic for the wire goes, if there is to be any.
+    pub peer: Option<String>,
 }
 
-/// All of it; `step` is told what comes next, `far` how far a long count has come.
-pub fn all(
+/// A device with what every probe of it needs.
+fn with<T>(
     name: &str,
     o: &Options,
-    mut step: impl FnMut(&str),
     far: &dyn Fn(&str),
-) -> Result<Facts> {
+    run: impl FnOnce(&Bench) -> Result<T>,
+) -> Result<T> {
     let dev = Device::open(name)?;
     let gid = dev
         .gid(o.gid_index)
@@ -48,7 +50,7 @@ pub fn all(
     let mr = (pd.mr(&mem, rights | REMOTE_ATOMIC))
         .or_else(|_| pd.mr(&mem, rights))
         .map_err(|n| e("no memory region", n))?;
-    let b = Bench {
+    run(&Bench {
         dev: &dev,
         pd: &pd,
         cq: &cq,
@@ -57,28 +59,48 @@ pub fn all(
         gid,
         o,
         far,
-    };
-    let mut f = Facts {
-        device: name.into(),
-        ..Facts::default()
-    };
-    step("what the driver says");
-    b.said(&mut f).map_err(|n| e("query", n))?;
-    step("how many objects there are");
-    b.counts(&mut f);
-    step("how long queues and lists may be");
-    b.sizes(&mut f);
-    step("transports and MTUs");
-    b.transports(&mut f);
-    step("atomics, windows, invalidation");
-    b.atomics(&mut f);
-    b.windows(&mut f);
-    step("regions, queues and receive queues in use");
-    b.changes(&mut f);
-    step("each kind of packet");
-    b.packets(&mut f);
-    f.data_in_order = b.data_in_order();
-    Ok(f)
+    })
+}
+
+/// All of it; `step` is told what comes next, `far` how far a long count has come.
+pub fn all(
+    name: &str,
+    o: &Options,
+    mut step: impl FnMut(&str),
+    far: &dyn Fn(&str),
+) -> Result<Facts> {
+    with(name, o, far, |b| {
+        let mut f = Facts {
+            device: name.into(),
+            ..Facts::default()
+        };
+        step("what the driver says");
+        b.said(&mut f)
+            .map_err(|n| anyhow!("{name}: query: {}", std::io::Error::from_raw_os_error(n)))?;
+        step("how many objects there are");
+        b.counts(&mut f);
+        step("how long queues and lists may be");
+        b.sizes(&mut f);
+        step("transports and MTUs");
+        b.transports(&mut f);
+        step("atomics, windows, invalidation");
+        b.atomics(&mut f);
+        b.windows(&mut f);
+        step("regions, queues and receive queues in use");
+        b.changes(&mut f);
+        step("each kind of packet");
+        b.packets(&mut f);
+        f.data_in_order = b.data_in_order();
+        if let Some(peer) = &o.peer {
+            step("traffic for who watches the wire");
+            with(peer, o, far, |other| {
+                b.traffic(&mut f, other);
+                Ok(())
+            })?;
+            f.peer = Some(peer.clone());
+        }
+        Ok(f)
+    })
 }
 
 /// Counts objects of a kind: as many as there are, up to `most`.

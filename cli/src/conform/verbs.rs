@@ -403,6 +403,17 @@ impl Qp<'_> {
             e => Err(e),
         }
     }
+    /// All of them in one call.
+    pub fn send_all(&self, all: &mut [IbvSendWr]) -> Made<()> {
+        for k in 1..all.len() {
+            let (a, b) = all.split_at_mut(k);
+            a[k - 1].next = &mut b[0];
+        }
+        match all.first_mut() {
+            Some(first) => self.send(first),
+            None => Ok(()),
+        }
+    }
     pub fn recv(&self, sge: IbvSge) -> Made<()> {
         let f: unsafe extern "C" fn(*mut IbvQp, *mut IbvRecvWr, *mut *mut IbvRecvWr) -> c_int =
             self.dev.op(POST_RECV).ok_or(libc::EOPNOTSUPP)?;

@@ -1,15 +1,17 @@
 //! What one part of a manifest says against another: a thing that is told twice, or that follows from what is told elsewhere. What can't
 //! be is an error; what contradicts, without that it shows which of the two is wrong, or is hardly meant, is a warning.
 
+mod packets;
+mod promised;
+
 use crate::{
     check::{shown, Findings},
     possible::most,
     promises,
     registry::{self, id, Words},
-    Bound, Capability, Combined, Condition, Limit, Manifest, Scope, Stage, State, Unit,
+    Bound, Capability, Combined, Condition, Limit, Manifest, Stage, State, Unit,
 };
 use alloc::{collections::BTreeSet, format, string::String};
-use metaroce_protocol::opcode::{Class, Opcode, OpcodeInfo, Place, Service};
 
 pub fn card(f: &mut Findings, m: &Manifest) {
     if m.partial.is_some() && m.schema.minor == 0 {
@@ -32,11 +34,11 @@ pub fn card(f: &mut Findings, m: &Manifest) {
     for c in &m.combined {
         combined(f, m, c);
     }
-    packets(f, m);
-    sets(f, m);
+    packets::packets(f, m);
+    packets::sets(f, m);
     provenance(f, m);
-    promised(f, m);
-    timers(f, m);
+    promised::promised(f, m);
+    promised::timers(f, m);
 }
 
 fn has(m: &Manifest, id: &str) -> bool {
@@ -358,166 +360,6 @@ fn sum(f: &mut Findings, m: &Manifest, c: &Combined, l: &Limit, at: &str) {
     }
 }
 
-/// Packets that each transport has, and those that go with a capability.
-fn packets(f: &mut Findings, m: &Manifest) {
-    let (Some(ops), Some(profiles)) = (m.capability(id::opcodes), m.capability(id::wire_profiles))
-    else {
-        return;
-    };
-    if !ops.has() || ops.set.is_empty() || !profiles.has() {
-        return;
-    }
-    let at = format!("capabilities[{}]", id::opcodes);
-    let word = |of: &str, w: &str| {
-        m.capability(of)
-            .is_some_and(|c| c.has() && c.set.iter().any(|s| s == w))
-    };
-    // why a packet is there, and whether the card has that
-    let needs = |i: &OpcodeInfo, name: &str| -> Option<(String, bool)> {
-        let service = match i.service {
-            Service::Rc => "rocev2_rc",
-            Service::Uc => "rocev2_uc",
-            Service::Ud => "rocev2_ud",
-            _ => return None,
-        };
-        let mut why = vec_of(service, word(id::wire_profiles, service));
-        let mut also = |what: &str, has: bool| why = (format!("{}, {what}", why.0), why.1 && has);
-        match i.class {
-            Class::CmpSwap => also(
-                "compare_and_swap",
-                word(id::atomic_op_accel, "compare_and_swap"),
-            ),
-            Class::FetchAdd => also("fetch_and_add", word(id::atomic_op_accel, "fetch_and_add")),
-            Class::AtomicAck => also(id::atomic_op_accel, has(m, id::atomic_op_accel)),
-            Class::Send if name.ends_with("+Inv") => {
-                also(id::remote_invalidation, has(m, id::remote_invalidation))
-            }
-            Class::Flush | Class::AtomicWrite | Class::Cnp => return None,
-            _ => {}
-        }
-        if i.place != Place::Only && i.class != Class::Ack {
-            also(id::segmentation_offload, has(m, id::segmentation_offload));
-        }
-        Some(why)
-    };
-    for o in Opcode::ALL {
-        let name = o.name();
-        let claimed = ops.set.iter().any(|w| w == name);
-        let Some((why, wanted)) = o.info().and_then(|i| needs(i, name)) else {
-            continue;
-        };
-        match (claimed, wanted) {
-            (true, false) => f.warning(&at, format!("`{name}` is there, which goes with {why}")),
-            (false, true) => f.warning(&at, format!("`{name}` is missing: it goes with {why}")),
-            _ => {}
-        }
-    }
-    let rest = ["RC FLUSH", "RC ATOMIC WRITE"];
-    for w in ops.set.iter().filter(|w| rest.contains(&w.as_str())) {
-        if !word(id::wire_profiles, "rocev2_rc") {
-            f.warning(
-                &at,
-                format!("`{}` is there, which goes with rocev2_rc", shown(w)),
-            );
-        }
-    }
-    if ops.set.iter().any(|w| w == "CNP") && !has(m, id::cnp_send) && !has(m, id::cnp_receive) {
-        f.warning(
-            &at,
-            "`CNP` is there, which goes with cnp_send or cnp_receive",
-        );
-    }
-}
-
-fn vec_of(why: &str, has: bool) -> (String, bool) {
-    (why.into(), has)
-}
-
-/// Words that two lists have in common.
-fn sets(f: &mut Findings, m: &Manifest) {
-    let set = |id: &str| m.capability(id).filter(|c| c.has() && !c.set.is_empty());
-    if let (Some(e), Some(all)) = (set(id::ecn_count), set(id::counters)) {
-        for w in e.set.iter().filter(|w| !all.set.contains(w)) {
-            f.warning(
-                format!("capabilities[{}]", id::ecn_count),
-                format!("`{}` is not among the counters", shown(w)),
-            );
-        }
-    }
-    if let Some(c) = set(id::counters) {
-        let exact = c
-            .limits
-            .iter()
-            .find(|l| l.name == "max" && l.when.is_none() && l.bound == Bound::Exactly);
-        let n = c.set.len() as u64;
-        if let Some(l) = exact.filter(|l| l.value > n) {
-            f.error(
-                format!("capabilities[{}].limits[max]", id::counters),
-                format!("is exactly {}, and {n} are in the set", l.value),
-            );
-        }
-    }
-    // QP 0 and 1 are those of management, 0xFFFFFF is that of multicast.
-    if let Some(c) = set(id::reserved_qpns).filter(|_| has(m, id::queue_pairs)) {
-        let within = |n: u32| {
-            c.set.iter().any(|w| {
-                let (a, b) = w.split_once('-').unwrap_or((w, w));
-                matches!((a.parse::<u32>(), b.parse::<u32>()), (Ok(a), Ok(b)) if (a..=b).contains(&n))
-            })
-        };
-        for n in [0, 1, 0xFF_FFFF].into_iter().filter(|n| !within(*n)) {
-            f.warning(
-                format!("capabilities[{}]", id::reserved_qpns),
-                format!("{n} is not there, which no RoCE card gives out"),
-            );
-        }
-    }
-    if let Some(c) = set(id::shared_receive_queues) {
-        for w in ["rc", "uc", "ud"] {
-            let profile = format!("rocev2_{w}");
-            let there = set(id::wire_profiles).is_none_or(|p| p.set.contains(&profile));
-            if c.set.iter().any(|s| s == w) && !there {
-                f.warning(
-                    format!("capabilities[{}]", id::shared_receive_queues),
-                    format!("`{w}` is there, and {profile} is no profile of the card"),
-                );
-            }
-        }
-    }
-    // What is carried has to pass the core.
-    let clock = most(m, id::core_clock, "frequency");
-    let width = most(m, id::data_path, "width");
-    let wire = most(m, id::line_rates, "max");
-    if let (Some(khz), Some(bits), Some(mbps)) = (clock, width, wire) {
-        let core = u128::from(khz) * u128::from(bits) / 1000;
-        if core < u128::from(mbps) {
-            f.warning(
-                format!("capabilities[{}].limits[width]", id::data_path),
-                format!("{bits} bits at {khz} kHz are {core} mbps, and line_rates.max is {mbps}"),
-            );
-        }
-    }
-    let scatter = |name| most(m, id::scatter_gather, name);
-    if let (Some(ud), Some(send)) = (scatter("max_ud"), scatter("max_send")) {
-        if ud > send {
-            f.warning(
-                format!("capabilities[{}].limits[max_ud]", id::scatter_gather),
-                format!("is {ud}, and max_send is {send}"),
-            );
-        }
-    }
-    // The specification's limit.
-    if let Some(n) = most(m, id::segmentation_offload, "max_message").filter(|n| *n > 1 << 31) {
-        f.warning(
-            format!(
-                "capabilities[{}].limits[max_message]",
-                id::segmentation_offload
-            ),
-            format!("is {n}: RDMA messages are at most 2^31 bytes"),
-        );
-    }
-}
-
 /// Where claims can come from.
 fn provenance(f: &mut Findings, m: &Manifest) {
     let port = m.capability(id::host_port).filter(|c| c.has());
@@ -578,137 +420,5 @@ fn provenance(f: &mut Findings, m: &Manifest) {
             &t.provenance,
             false,
         );
-    }
-}
-
-fn promised(f: &mut Findings, m: &Manifest) {
-    let rc = m.capability(id::wire_profiles);
-    let rc = rc.is_some_and(|c| c.has() && c.set.iter().any(|w| w == "rocev2_rc"));
-    for o in &m.ordering {
-        let at = format!("ordering[{}]", shown(&o.id));
-        let Some(p) = promises::promise(&o.id) else {
-            f.warning(&at, "is not registered: nothing relies on it");
-            continue;
-        };
-        if o.scope == Scope::Nobody {
-            if p.of_rc && rc {
-                f.warning(
-                    &at,
-                    "holds for nobody, and every program takes it for granted of RC",
-                );
-            }
-        } else if !p.scopes.contains(&o.scope) {
-            let right = p
-                .scopes
-                .iter()
-                .fold(String::from("`nobody`"), |s, w| format!("{s}, `{w}`"));
-            f.warning(
-                &at,
-                format!("can't hold for `{}`, only for {right}", o.scope),
-            );
-        }
-        if o.id == "atomicity"
-            && o.scope != Scope::Nobody
-            && m.partial.is_none()
-            && !has(m, id::atomic_op_accel)
-        {
-            f.warning(&at, "is promised, and there are no atomics");
-        }
-    }
-    let named = |id: &str| m.ordering.iter().any(|o| o.id == id);
-    if m.partial.is_none() && has(m, id::atomic_op_accel) && !named("atomicity") {
-        f.warning(
-            "ordering[atomicity]",
-            "is not there, and there are atomics: among whom?",
-        );
-    }
-}
-
-/// Codes of the verbs: none is shorter than what they say, and what is longer is so from one end on ("codes below 12 are taken as 12").
-fn timers(f: &mut Findings, m: &Manifest) {
-    for t in &m.timers {
-        let at = format!("timers[{}]", shown(&t.id));
-        let Some(r) = promises::timer(&t.id) else {
-            f.warning(&at, "is not registered: no program sets it");
-            continue;
-        };
-        let said = |c: usize| (r.code_ns)((c & 31) as u8);
-        let n = t.code_ns.len().min(32);
-        if t.code_ns.len() != 32 {
-            f.warning(
-                &at,
-                format!(
-                    "code_ns has {} codes, and the verbs have 32",
-                    t.code_ns.len()
-                ),
-            );
-        }
-        // by time: 0 is for ever, or the longest
-        let mut shortest: Option<u64> = None;
-        for c in (0..n).filter(|c| said(*c) > 0) {
-            let is = t.code_ns[c];
-            let least = u128::from(is) * u128::from(1_000_000u32.saturating_sub(t.early_ppm));
-            if is > 0 && least < u128::from(said(c)) * 1_000_000 {
-                f.warning(
-                    &at,
-                    format!("code_ns[{c}] is {is}, at most {} ppm early, and lasts at least {} for every program", t.early_ppm, said(c)),
-                );
-            }
-            let late = u128::from(is) * u128::from(t.late_ppm) / 1_000_000 + u128::from(t.late_ns);
-            let longest = u128::from(is) + late;
-            if let Some(k) = r
-                .at_most
-                .filter(|k| is == said(c) && longest > u128::from(said(c)) * u128::from(*k))
-            {
-                f.warning(
-                    &at,
-                    format!("code_ns[{c}] can last {longest} (late_ppm, late_ns), and at most {k} times {} is allowed", said(c)),
-                );
-            }
-            if late < u128::from(t.resolution_ns) {
-                f.warning(
-                    &at,
-                    format!(
-                        "late_ppm and late_ns leave {late} ns at code {c}, and resolution_ns is {}",
-                        t.resolution_ns
-                    ),
-                );
-            }
-            if is != said(c) {
-                // all shorter ones are taken as this one, or all longer ones
-                let same = |other: usize| t.code_ns[other] == is;
-                let of_verbs = (0..32).any(|k| said(k) == is) && is > said(c);
-                let below = (0..n)
-                    .filter(|k| said(*k) > 0 && said(*k) < said(c))
-                    .all(same);
-                if !(of_verbs && below) {
-                    f.warning(
-                        &at,
-                        format!("code_ns[{c}] is {is}, and {} for every program", said(c)),
-                    );
-                }
-            }
-            if is > 0 {
-                shortest = Some(shortest.map_or(is, |s| s.min(is)));
-            }
-        }
-        for c in (0..n).filter(|c| said(*c) == 0 && t.code_ns[*c] != 0) {
-            f.warning(
-                &at,
-                format!(
-                    "code_ns[{c}] is {}, and 0, for ever, for every program",
-                    t.code_ns[c]
-                ),
-            );
-        }
-        if shortest.is_some_and(|s| t.resolution_ns > s) {
-            f.warning(
-                &at,
-                format!(
-                    "resolution_ns is {}: longer than the shortest code lasts",
-                    t.resolution_ns
-                ),
-            );
-        }
     }
 }
