@@ -27,6 +27,8 @@ struct Net {
     order: Vec<u64>,
     last_bit: u64,
     copies: usize,
+    /// Of each cell, the one that it is a copy of, or itself.
+    origin: Vec<usize>,
     /// Each new net, and the one that it is a copy of.
     new: Vec<(u64, u64)>,
 }
@@ -65,6 +67,7 @@ impl Net {
             order: vec![],
             last_bit: 0,
             copies: 0,
+            origin: vec![],
             new: vec![],
         };
         for (name, cell) in cells {
@@ -84,6 +87,7 @@ impl Net {
                     }
                 }
             }
+            n.origin.push(id);
             n.names.push(name);
             n.cells.push(cell);
         }
@@ -132,6 +136,7 @@ impl Net {
         }
         self.names
             .push(format!("{}$c{}", self.names[cell], self.copies));
+        self.origin.push(self.origin[cell]);
         self.cells.push(c);
         self.driver.insert(to, (id, port.to_string()));
         id
@@ -230,18 +235,10 @@ impl Net {
     }
 
     /// Nothing but copies: with each new net taken for the one that it copies, every cell has the connections that it had, a copy those of its original.
-    fn check(&self, before: &HashMap<String, Value>) -> Result<()> {
+    fn check(&self, before: &[Value]) -> Result<()> {
         let of: HashMap<u64, u64> = self.new.iter().copied().collect();
-        for (name, cell) in self.names.iter().zip(&self.cells) {
-            let was = before
-                .get(name.split("$c").next().unwrap_or(name))
-                .or_else(|| before.get(name))
-                .or_else(|| {
-                    // a name that has `$c` of its own
-                    name.rmatch_indices("$c")
-                        .find_map(|(i, _)| before.get(&name[..i]))
-                })
-                .with_context(|| format!("{name} is new"))?;
+        for ((name, cell), origin) in self.names.iter().zip(&self.cells).zip(&self.origin) {
+            let was = &before[*origin];
             let mut now = cell["connections"].clone();
             for bits in now.as_object_mut().into_iter().flat_map(|m| m.values_mut()) {
                 for b in bits.as_array_mut().into_iter().flatten() {
@@ -267,8 +264,8 @@ pub fn split(netlist: &mut Value) -> Result<usize> {
     let top = modules.values_mut().max_by_key(|m| size(m));
     let top = top.context("no module")?;
     let cells = top["cells"].as_object().context("no cells")?.clone();
-    let before = cells.clone().into_iter().collect();
     let mut n = Net::of(cells);
+    let before = n.cells.clone();
     let port_bits = top["ports"].as_object().into_iter().flatten();
     let net_bits = top["netnames"].as_object().into_iter().flatten();
     for (_, p) in port_bits.chain(net_bits) {
@@ -367,8 +364,8 @@ mod tests {
     fn a_wrong_copy_is_caught() {
         let v = netlist();
         let cells = v["modules"]["top"]["cells"].as_object().unwrap().clone();
-        let before = cells.clone().into_iter().collect();
         let mut n = Net::of(cells);
+        let before = n.cells.clone();
         n.last_bit = 1000;
         n.split().unwrap();
         n.check(&before).unwrap();
