@@ -199,7 +199,9 @@ enum Command {
     },
     /// Captures the wire of the cards in the background to a file, until Ctrl-C or for SECONDS
     Pcap {
+        /// The file to write (pcap with nanoseconds, in card time); one that is there is replaced
         file: PathBuf,
+        /// End by itself after so many seconds (without it: Ctrl-C)
         #[arg(long, value_parser = seconds(), value_name = "SECONDS")]
         seconds: Option<u64>,
     },

@@ -71,6 +71,18 @@ pub fn run(a: &SimArgs, timeout: u64, card_time: bool, args: &[String]) -> Resul
     if let Some(why) = given.iter().find_map(|x| refused(x)) {
         return Err(Usage(why.into()).into());
     }
+    refuse_static(&tool).map_err(|e| Usage(format!("{e:#}")))?;
+    if given
+        .iter()
+        .any(|x| ["-h", "--help", "-V", "--version"].contains(&x.as_str()))
+    {
+        // asked about itself, a tool needs no cards
+        let st = std::process::Command::new(&tool)
+            .args(&given)
+            .status()
+            .with_context(|| format!("can't start {tool}"))?;
+        return Ok(exit_code(&st));
+    }
     let args = with_defaults(&tool, given);
     let port = if args.iter().any(|x| x == "-p" || x.starts_with("--port")) {
         None
@@ -81,7 +93,6 @@ pub fn run(a: &SimArgs, timeout: u64, card_time: bool, args: &[String]) -> Resul
         let why = "perftest runs between two cards: leave --cards away, or give 2 or more";
         return Err(Usage(why.into()).into());
     }
-    refuse_static(&tool).map_err(|e| Usage(format!("{e:#}")))?;
     let s = Session::start_with(a, card_time)?;
     if card_time {
         say!("metaroce: the figures of {tool} are in card time (its clock is the card's)");
@@ -106,7 +117,9 @@ pub fn run(a: &SimArgs, timeout: u64, card_time: bool, args: &[String]) -> Resul
         (None, Some(n)) => 128 + n,
         (None, None) => 124,
     };
-    if code == 0 {
+    if code == 0 && rep.fabric.frames == 0 {
+        note!("metaroce: {tool} ended with status 0, but no card sent a frame: is it a test that uses metaroce0 and metaroce1?");
+    } else if code == 0 {
         report::print(&rep, mtu, report::pulls(&tool), card_time);
     } else if !whole {
         if signal.is_none() && waits {

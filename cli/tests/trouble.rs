@@ -46,6 +46,21 @@ fn packets(p: &Path) -> u64 {
     n
 }
 
+/// A program that is no test is told; a tool that is asked about itself answers, without cards.
+#[test]
+fn tools_that_send_nothing() {
+    let lab = Lab::new();
+    lab.metaroce(&["perftest", "/bin/true"])
+        .wait(60)
+        .code(0)
+        .says("no card sent a frame");
+    if have("ib_write_bw") {
+        let o = lab.metaroce(&["perftest", "ib_write_bw", "-h"]).wait(60);
+        assert!(o.out.contains("Usage"), "{}", o.out);
+        assert!(!o.out.contains("Card time"), "{}", o.out);
+    }
+}
+
 #[test]
 fn exit_codes() {
     let lab = Lab::new();

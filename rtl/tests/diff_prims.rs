@@ -411,6 +411,68 @@ fn link_gate() {
     assert!(counts.iter().flatten().all(|n| *n > 300));
 }
 
+/// Packets of one to four transfers from both sides and a receiver that waits: rust-hdl = Verilator; each side's transfers come out in their order, no packet
+/// is cut by the other side's, and who has something waits for one packet of the other at most.
+#[test]
+fn tx_arb() {
+    use metaroce_rtl::glue::TxArb;
+    // a transfer: `last` is bit 1; the place of the QP carries a number
+    let word = |side: u64, n: u64, last: bool| (n % 4096) << 4 | side << 2 | (last as u64) << 1;
+    let (mut next, mut left, mut sent) = ([0u64; 2], [0u64; 2], [0u64; 2]);
+    let (mut valid, mut words, mut ready) = ([false; 2], [0u64; 2], false);
+    let (mut inside, mut waited, mut packets) = (None::<usize>, [0u32; 2], [0u32; 2]);
+    Diff::new(
+        "tx_arb",
+        TxArb::default,
+        inputs!(rst, a_valid, a_data, b_valid, b_data, m_ready),
+    )
+    .cycles(4000)
+    .stim(|s| {
+        if s.out_u64("m_valid") == 1 && ready && s.cycle > 2 {
+            let out = s.out("m_data");
+            let got = out.to_u64_digits().first().copied().unwrap_or(0);
+            let side = (got >> 2 & 3) as usize;
+            assert_eq!(got >> 4, sent[side] % 4096, "cycle {}", s.cycle);
+            assert!(inside.is_none_or(|i| i == side), "cut, cycle {}", s.cycle);
+            sent[side] += 1;
+            inside = (got & 2 == 0).then_some(side);
+            if got & 2 != 0 {
+                packets[side] += 1;
+                waited[side] = 0;
+                // one that was chosen before the other came may go first, too
+                if valid[1 - side] {
+                    waited[1 - side] += 1;
+                    assert!(waited[1 - side] <= 2, "cycle {}", s.cycle);
+                }
+            }
+        }
+        for (k, name) in ["a_ready", "b_ready"].into_iter().enumerate() {
+            if valid[k] && s.cycle > 2 && s.out_u64(name) == 1 {
+                valid[k] = false;
+                next[k] += 1;
+                left[k] -= 1;
+            }
+            if !valid[k] && s.rng.p(0.6) {
+                if left[k] == 0 {
+                    left[k] = 1 + s.rng.below(4);
+                }
+                valid[k] = s.cycle > 1;
+                words[k] = word(k as u64, next[k], left[k] == 1);
+            }
+        }
+        ready = s.rng.p(0.7);
+        s.set("rst", (s.cycle < 2) as u8);
+        s.set("a_valid", valid[0] as u8);
+        s.set("a_data", words[0]);
+        s.set("b_valid", valid[1] as u8);
+        s.set("b_data", words[1]);
+        s.set("m_ready", ready as u8);
+    })
+    .run();
+    println!("packets of the two sides: {packets:?}");
+    assert!(packets.iter().all(|n| *n > 200));
+}
+
 /// Random packets, address vectors that change, and a requester that waits: rust-hdl = Verilator, nothing is lost or out of
 /// order, and exactly the packets from the peer keep their QPN.
 #[test]

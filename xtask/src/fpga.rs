@@ -7,6 +7,7 @@
 //! Shows: `core_clock`.
 
 use crate::depth::{emit, out_dir, without_zero_fill, yosys};
+use crate::fanout;
 use anyhow::{bail, Context, Result};
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -106,7 +107,7 @@ const IN_BLOCKS: [&str; 3] = [
     "card$regs$sums",
 ];
 
-/// Synthesis: what is written is `card.json`, and `KIND.cells` with the names of the cells of each kind. The mapper gets a delay to aim at (LUTs
+/// Synthesis: what is written is `netlist.json` (`card.json` is with copies, see [`fanout`]), and `KIND.cells` with the names of the cells of each kind. The mapper gets a delay to aim at (LUTs
 /// and guessed wires, ps), else it would spend area on speed that nobody needs: from 8000 down to 3500 the longest path between flip-flops gets three LUTs
 /// shorter for one LUT in 200.
 fn script() -> String {
@@ -114,7 +115,7 @@ fn script() -> String {
     for m in IN_BLOCKS {
         s += &format!("; setattr -set ram_style \"block\" {m}/m:mem");
     }
-    s += "; hierarchy -top frame; scratchpad -set abc9.D 3500; synth_ecp5 -json card.json";
+    s += "; hierarchy -top frame; scratchpad -set abc9.D 3500; synth_ecp5 -json netlist.json";
     for k in KINDS {
         s += &format!("; tee -q -o {k}.cells select -list t:{k}");
     }
@@ -297,6 +298,16 @@ pub fn run(root: &Path, synth: bool, place: bool, seed: u32, args: &[String]) ->
         std::fs::write(dir.join("card.v"), verilog)?;
         eprintln!("[2/3] synthesis (some 15 minutes)");
         std::fs::write(dir.join("synth.log"), yosys(&dir, &script())?)?;
+    }
+    let netlist = dir.join("netlist.json");
+    if netlist.exists() {
+        let text = std::fs::read_to_string(&netlist)?;
+        let mut v = serde_json::from_str(&text).context("netlist.json is no netlist")?;
+        eprintln!(
+            "{} copies of drivers with many sinks",
+            fanout::split(&mut v)?
+        );
+        std::fs::write(dir.join("card.json"), serde_json::to_string(&v)?)?;
     }
     let log = std::fs::read_to_string(dir.join("synth.log"))
         .context("there is no netlist of an earlier run: start without --place")?;

@@ -2,6 +2,7 @@
 
 mod check;
 mod depth;
+mod fanout;
 mod formal;
 mod fpga;
 mod gen;

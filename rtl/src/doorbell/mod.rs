@@ -40,7 +40,7 @@ pub enum DbState {
 ///   64-byte direct WQE, which counts as an SQ doorbell for the index behind it; `sqdb_direct`: it is the whole WQE, and `sqdb_unit` has it.
 /// * Dropped with one pulse of `ev_refused`: an unknown offset or size; a QPN whose tag or owner differs or that is in RESET; the wrong
 ///   queue of one (an SRQ has no send ring, a QP with an SRQ no receive ring); a CQN that doesn't exist or has another owner.
-/// * Initiation interval 3 (plus waiting for `ready`), latency 3. Order is kept, so one stream that waits holds all back.
+/// * Initiation interval 4 (plus waiting for `ready`), latency 3. Order is kept, so one stream that waits holds all back.
 #[derive(LogicBlock)]
 pub struct Doorbell<const LQ: usize, const LC: usize> {
     pub clock: Signal<In, Clock>,
@@ -302,11 +302,10 @@ impl<const LQ: usize, const LC: usize> Logic for Doorbell<LQ, LC> {
         self.fifo.m_ready.next = false;
         self.units_in.m_ready.next = false;
         self.refused.d.next = false;
-        self.taken.next = (self.is_sq.q.val() & self.sqdb_ready.val())
-            | (self.is_rq.q.val() & self.rqdb_ready.val())
-            | (self.is_cq.q.val() & self.cqdb_ready.val())
-            | (self.is_cmd.q.val() & self.cmddb_ready.val())
-            | self.is_adm.q.val();
+        // a receiver's ready reaches one register only; the state follows a cycle later
+        self.taken.next = !(((self.is_sq.q.val() | self.is_rq.q.val())
+            | (self.is_cq.q.val() | self.is_cmd.q.val()))
+            | self.is_adm.q.val());
         match self.state.q.val() {
             DbState::Look => {
                 if self.fifo.m_valid.val() {
@@ -331,12 +330,20 @@ impl<const LQ: usize, const LC: usize> Logic for Doorbell<LQ, LC> {
                 }
             }
             DbState::Give => {
-                if self.taken.val() {
+                self.is_adm.d.next = false;
+                if self.sqdb_ready.val() {
                     self.is_sq.d.next = false;
+                }
+                if self.rqdb_ready.val() {
                     self.is_rq.d.next = false;
+                }
+                if self.cqdb_ready.val() {
                     self.is_cq.d.next = false;
+                }
+                if self.cmddb_ready.val() {
                     self.is_cmd.d.next = false;
-                    self.is_adm.d.next = false;
+                }
+                if self.taken.val() {
                     self.state.d.next = DbState::Look;
                 }
             }

@@ -181,6 +181,7 @@ pub struct Builder<const L: usize> {
     om: DFF<FrameMeta>,
     hdr: DFF<Bits<1024>>,
     ov: DFF<bool>,
+    done_v: DFF<bool>,
     hlen: HdrLen,
     sw_va: Bswap<64, 8>,
     sw_rkey: Bswap<32, 4>,
@@ -243,7 +244,7 @@ impl<const L: usize> Logic for Builder<L> {
     #[hdl_gen]
     fn update(&mut self) {
         dff_setup!(self, clock, st, it, is_ack, av, info, pad, padded, p0, p1, p2, sum, csum);
-        dff_setup!(self, clock, udp_len, ip_len, ext, n, m, om, hdr, ov);
+        dff_setup!(self, clock, udp_len, ip_len, ext, n, m, om, hdr, ov, done_v);
         self.d.next = self.desc_data.val();
         self.a.next = self.ack_data.val();
         self.take_ack.next = (self.st.q.val() == St::Pick) & self.ack_valid.val();
@@ -254,12 +255,14 @@ impl<const L: usize> Logic for Builder<L> {
         self.kind.next = self.d.val().kind;
         self.fence.next = self.take_desc.val() & (self.kind.val() == 1);
         self.fence_done.next = self.fence.val();
-        self.done_valid.next = (self.take_desc.val() & !self.fence.val())
+        // one cycle later, from the registers: a descriptor comes out of block RAM. The room that was there is still there
+        self.done_v.d.next = (self.take_desc.val() & !self.fence.val())
             & (self.d.val().resp_end | self.d.val().fault);
-        self.done_data.next.qp = self.d.val().qp;
-        self.done_data.next.resp = self.d.val().resp;
-        self.done_data.next.resp_end = self.d.val().resp_end;
-        self.done_data.next.fault = self.d.val().fault;
+        self.done_valid.next = self.done_v.q.val();
+        self.done_data.next.qp = self.it.q.val().qp;
+        self.done_data.next.resp = self.it.q.val().resp;
+        self.done_data.next.resp_end = self.it.q.val().resp_end;
+        self.done_data.next.fault = self.it.q.val().fault;
         self.av_raddr.next = self.d.val().qp;
         if self.ack_valid.val() {
             self.av_raddr.next = self.a.val().qp;
@@ -535,7 +538,8 @@ impl<const L: usize> Logic for Builder<L> {
                 self.st.d.next = St::Emit;
             }
             St::Emit => {
-                if !self.ov.q.val() | self.f_ready.val() {
+                // `f_ready` would be the clock enable of the whole header
+                if !self.ov.q.val() {
                     if self.it.q.val().ip6 {
                         self.l3.next = bit_cast::<704, 320>(self.ip6_b.val())
                             | (bit_cast::<704, 384>(self.l4_b.val()) << 320);
@@ -564,6 +568,7 @@ impl<const L: usize> Logic for Builder<L> {
         if self.rst.val() {
             self.st.d.next = St::Pick;
             self.ov.d.next = false;
+            self.done_v.d.next = false;
         }
     }
 }

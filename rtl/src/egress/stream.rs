@@ -296,21 +296,20 @@ impl<const W: usize, const L: usize, const P: usize> Logic for Stream<W, L, P> {
         self.ev_nak.next = self.e_cls.q.val() == 2;
         self.ev_rnr.next = self.e_cls.q.val() == 3;
 
-        self.u1.next = self.used.q.val();
+        // up and down beside each other, not one after the other
+        self.u1.next = self.used.q.val() - 1;
         if self.issue.val() {
             self.u1.next = self.used.q.val() + 1;
         }
-        self.used.d.next = self.u1.val();
-        if self.pop.val() {
-            self.used.d.next = self.u1.val() - 1;
+        if self.issue.val() != self.pop.val() {
+            self.used.d.next = self.u1.val();
         }
-        self.l1.next = self.lvl.q.val();
+        self.l1.next = self.lvl.q.val() - 1;
         if self.vis[6].q.val() {
             self.l1.next = self.lvl.q.val() + 1;
         }
-        self.lvl.d.next = self.l1.val();
-        if self.pop.val() {
-            self.lvl.d.next = self.l1.val() - 1;
+        if self.vis[6].q.val() != self.pop.val() {
+            self.lvl.d.next = self.l1.val();
         }
         self.idle.next = !self.active.q.val() & (!self.used.q.val().any() & !self.ov.q.val());
         if self.rst.val() {

@@ -6,7 +6,8 @@ use rust_hdl::prelude::*;
 /// Merges `a` (requester) and `b` (READ responder) into `m`.
 ///
 /// * A packet's transfers (`first` .. `last`) stay together; between packets the source that was not served last goes first.
-/// * Registered output: latency 1, initiation interval 2 (the transmit DMA takes no more). `ready` is combinational from the valid bits, not from `m_ready`.
+/// * The choice and the output are registers: latency 2, initiation interval 2 (the transmit DMA takes no more). `ready` comes from registers alone. A source
+///   keeps `valid` until `ready`.
 #[derive(LogicBlock, Default)]
 pub struct TxArb {
     pub clock: Signal<In, Clock>,
@@ -22,10 +23,12 @@ pub struct TxArb {
     pub m_ready: Signal<In, bool>,
     data: DFF<TxCmd>,
     v: DFF<bool>,
+    /// A source is chosen: `b` or `a`.
+    sel: DFF<bool>,
+    sel_b: DFF<bool>,
     /// In the middle of a packet of `b` (else of `a`, or between packets).
     locked: DFF<bool>,
     was_b: DFF<bool>,
-    load: Signal<Local, bool>,
     pick_b: Signal<Local, bool>,
     take: Signal<Local, bool>,
     word: Signal<Local, TxCmd>,
@@ -34,11 +37,8 @@ pub struct TxArb {
 impl Logic for TxArb {
     #[hdl_gen]
     fn update(&mut self) {
-        dff_setup!(self, clock, data, v, locked, was_b);
-        self.load.next = !self.v.q.val();
-        if self.m_ready.val() {
-            self.v.d.next = false;
-        }
+        dff_setup!(self, clock, data, v, sel, sel_b, locked, was_b);
+        // whose turn it is, while the word before goes out
         if self.locked.q.val() {
             self.pick_b.next = self.was_b.q.val();
         } else if self.was_b.q.val() {
@@ -46,27 +46,37 @@ impl Logic for TxArb {
         } else {
             self.pick_b.next = self.b_valid.val();
         }
-        self.a_ready.next = self.load.val() & !self.pick_b.val();
-        self.b_ready.next = self.load.val() & self.pick_b.val();
-        if self.pick_b.val() {
-            self.word.next = self.b_data.val();
-            self.take.next = self.load.val() & self.b_valid.val();
-        } else {
-            self.word.next = self.a_data.val();
-            self.take.next = self.load.val() & self.a_valid.val();
+        self.sel_b.d.next = self.sel_b.q.val();
+        if !self.sel.q.val() {
+            self.sel_b.d.next = self.pick_b.val();
+            self.sel.d.next = self.a_valid.val();
+            if self.pick_b.val() {
+                self.sel.d.next = self.b_valid.val();
+            }
         }
-        if self.load.val() {
-            self.v.d.next = self.take.val();
+        // one that is chosen waits for its turn: valid stays until ready
+        self.take.next = self.sel.q.val() & !self.v.q.val();
+        self.a_ready.next = self.take.val() & !self.sel_b.q.val();
+        self.b_ready.next = self.take.val() & self.sel_b.q.val();
+        self.word.next = self.a_data.val();
+        if self.sel_b.q.val() {
+            self.word.next = self.b_data.val();
+        }
+        if self.m_ready.val() {
+            self.v.d.next = false;
         }
         if self.take.val() {
+            self.v.d.next = true;
+            self.sel.d.next = false;
             self.data.d.next = self.word.val();
-            self.was_b.d.next = self.pick_b.val();
+            self.was_b.d.next = self.sel_b.q.val();
             self.locked.d.next = !self.word.val().last;
         }
         self.m_valid.next = self.v.q.val();
         self.m_data.next = self.data.q.val();
         if self.rst.val() {
             self.v.d.next = false;
+            self.sel.d.next = false;
             self.locked.d.next = false;
             self.was_b.d.next = false;
         }

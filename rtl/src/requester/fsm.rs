@@ -10,8 +10,8 @@ impl<const LOG_QP: usize, const LOG_SQ: usize, const LOG_MR: usize> Logic
         dff_setup!(self, clock, st, walk, ev, qp, was_rx, c, g, av, stp, r, wi, h, s, k2, k3);
         dff_setup!(self, clock, skip, rem, nleft, plen, left, last, first, fs, zl, all, mode);
         dff_setup!(
-            self, clock, sh, mtub, opn, alone, ur, oa, ob, avd, step, wbad, szbad, lbad, sbad, up,
-            rz
+            self, clock, sh, mtub, opn, alone, ur, oa, ob, avd, step, wbad, szbad, lbad, sbad, one,
+            l2bad, up, rz
         );
         dff_setup!(self, clock, swap, cmpl, cmph, ib);
         dff_setup!(self, clock, room, segva, off, lim, fl, ok, badr, kend, sum, sumok, seglen);
@@ -182,8 +182,7 @@ impl<const LOG_QP: usize, const LOG_SQ: usize, const LOG_MR: usize> Logic
         self.badlen.next = (self.wlen.val().get_bit(31) & self.wlow.val().any())
             | ((self.ud.val() & self.over4k.val()) | (self.winl.val() & self.over32.val()));
         self.badsum.next = (self.watom.val() & (self.wlen.val() != 8))
-            | ((((self.hw.val().num_sge == 0) & !self.winl.val()) & self.wlen.val().any())
-                | ((self.hw.val().num_sge == 1) & (self.su.val().len2 != self.wlen.val())));
+            | (((self.hw.val().num_sge == 0) & !self.winl.val()) & self.wlen.val().any());
         self.skip_n.next = self.poff.val();
         if self.ev.q.val() == 0 {
             self.skip_n.next = self.toff.val();
@@ -562,6 +561,8 @@ impl<const LOG_QP: usize, const LOG_SQ: usize, const LOG_MR: usize> Logic
                 self.szbad.d.next = self.badsz.val();
                 self.lbad.d.next = self.badlen.val();
                 self.sbad.d.next = self.badsum.val();
+                self.one.d.next = self.hw.val().num_sge == 1;
+                self.l2bad.d.next = self.su.val().len2 != self.wlen.val();
                 self.step.d.next = 1.into();
                 if self.idxok.val() & self.unok.val() {
                     self.step.d.next = self.hw.val().units;
@@ -617,7 +618,9 @@ impl<const LOG_QP: usize, const LOG_SQ: usize, const LOG_MR: usize> Logic
                 if self.wbad.q.val() | self.szbad.q.val() {
                     self.lstat.d.next = 2.into();
                     self.st.d.next = St::Lerr;
-                } else if self.lbad.q.val() | self.sbad.q.val() {
+                } else if (self.lbad.q.val() | self.sbad.q.val())
+                    | (self.one.q.val() & self.l2bad.q.val())
+                {
                     self.lstat.d.next = 1.into();
                     self.st.d.next = St::Lerr;
                 } else if (!self.enough.val() | (self.islocal.val() & !self.alone.q.val()))

@@ -331,6 +331,8 @@ pub struct Requester<const LOG_QP: usize, const LOG_SQ: usize, const LOG_MR: usi
     szbad: DFF<bool>,
     lbad: DFF<bool>,
     sbad: DFF<bool>,
+    one: DFF<bool>,
+    l2bad: DFF<bool>,
     // inline data
     ib: DFF<Bits<256>>,
     // operands of an atomic
