@@ -100,7 +100,7 @@ pub enum Caps {
         #[arg(long, value_name = "REPORT", conflicts_with = "device")]
         facts: Option<PathBuf>,
         /// A capture (pcap) of the wire of the card during that run, or of any other traffic of it; again for more
-        #[arg(long, value_name = "FILE", requires = "facts")]
+        #[arg(long, value_name = "FILE", conflicts_with = "device")]
         wire: Vec<PathBuf>,
         /// At most so many objects of a kind are made to count them
         #[arg(long, value_name = "N", default_value_t = 16_384, value_parser = clap::value_parser!(u64).range(1..), conflicts_with = "facts")]

@@ -360,6 +360,11 @@ fn arguments() {
         "8",
     ]);
     assert!(code == 2 && err.contains("--facts"), "{err}");
+    // a capture is of an earlier run
+    let (code, _, err) = metaroce(&["caps", "conform", "sim-100g", "x", "--wire", "w.pcap"]);
+    assert!(code == 2 && err.contains("--wire"), "{err}");
+    let (code, _, err) = metaroce(&["caps", "conform", "sim-100g", "--wire", "w.pcap"]);
+    assert!(code == 2 && err.contains("<DEVICE>"), "{err}");
     let (code, _, err) = metaroce(&["caps", "conform", "sim-100g", "--facts", "-"]);
     assert!(
         code == 1 && err.contains("no report of `caps conform --json`"),

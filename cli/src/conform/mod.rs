@@ -26,7 +26,7 @@ use std::{
 };
 
 /// Of the probes and their judgement: a report counts for the manifest, the device and this.
-const SUITE: &str = "1.1";
+const SUITE: &str = "1.2";
 
 #[derive(Serialize)]
 struct Report<'a> {

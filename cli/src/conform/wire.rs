@@ -14,6 +14,9 @@ use std::{
     path::Path,
 };
 
+/// Packets of a capture before and after one that can have to do with it.
+const NEAR: usize = 16_384;
+
 /// A RoCEv2 packet.
 struct Packet {
     ns: u64,
@@ -26,7 +29,7 @@ struct Packet {
     syndrome: Option<Syndrome>,
 }
 
-/// What was captured, in the order of the file.
+/// What was captured, by time.
 struct Capture {
     packets: Vec<Packet>,
     bad_icrc: u64,
@@ -98,6 +101,8 @@ fn read(file: &Path) -> Result<Capture> {
             syndrome: f.roce.ext().aeth.map(|a| a.syndrome),
         });
     }
+    // of two directions that were captured apart
+    c.packets.sort_by_key(|p| p.ns);
     Ok(c)
 }
 
@@ -162,7 +167,7 @@ fn again(c: &Capture, f: &mut Facts) {
             (&p.ends.0, &p.ends.1) == there && p.opcode.info().is_some_and(|i| i.is_request())
         };
         // who sent a packet with that number last, and how far it had come
-        let before = c.packets[..n].iter().rev().filter(request).take(4096);
+        let before = c.packets[..n].iter().rev().take(NEAR).filter(request);
         let Some(lost) = before.clone().find(|p| p.psn == nak.psn) else {
             continue;
         };
@@ -174,7 +179,7 @@ fn again(c: &Capture, f: &mut Facts) {
         let Some(far) = far.filter(|far| *far >= 2) else {
             continue;
         };
-        let mut after = c.packets[n..].iter().filter(request);
+        let mut after = c.packets[n..].iter().take(NEAR).filter(request);
         let mut after = after.by_ref().filter(|p| p.to == lost.to);
         // on the way already when the NAK came
         let Some(first) = after.find(|p| p.psn == nak.psn) else {
