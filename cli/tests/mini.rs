@@ -43,6 +43,7 @@ fn perftest() {
         "--card mini,sim-100g ib_read_bw -n 10 -s 65536",
         "--card sim-100g,mini --loss 1% --seed 3 ib_send_bw -n 20 -s 16384",
         "--card mini ib_atomic_bw -n 10",
+        "--card mini ib_write_bw -R -n 10",
     ] {
         let words: Vec<&str> = ["perftest", "--timeout", "100"]
             .into_iter()

@@ -73,6 +73,14 @@ fn every_module_on_a_lossy_wire() {
     assert!(f["lost"].as_u64().unwrap() > 0 && f["reordered"].as_u64().unwrap() > 0);
 }
 
+/// The same, word for word, with the transport in software.
+#[test]
+fn every_module_on_cards_without_transport() {
+    if installed() {
+        everything(&["--card", "mini"]);
+    }
+}
+
 #[test]
 fn traffic_tests_on_a_lossy_wire() {
     if !installed() {

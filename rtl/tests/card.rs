@@ -1,11 +1,11 @@
 //! The whole card: the named configurations elaborate and pass Verilator's lint, illegal ones are refused with the reason, and the tables that are
 //! written down twice (counters, port widths of the C++ shim) agree.
 
-use metaroce_hdl_spec::config::{Config, ECP5_1G, MINI, SIM_100G};
+use metaroce_hdl_spec::config::{Config, ECP5_1G, SIM_100G};
 use metaroce_hdl_spec::regs::COUNTERS;
 use metaroce_rtl::card::{self, Ecp5_1g, Sim100g, WIRED};
 use metaroce_rtl::diff;
-use metaroce_rtl::mini::{self, Mini};
+use metaroce_rtl::mini;
 use metaroce_rtl::types::{HostRd, HostRdMeta, HostWrMeta, WireMeta};
 use rust_hdl::prelude::Synth;
 

@@ -144,6 +144,7 @@ impl Core {
             op::LISTEN => {
                 self.id(channel, u32_at(b, 0))?;
                 self.listen(u32_at(b, 0), u32_at(b, 4))?;
+                self.offer_early(now);
                 Answer::default()
             }
             op::ACCEPT => {

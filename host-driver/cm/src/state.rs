@@ -12,6 +12,9 @@ use std::{
 
 /// How long a request may stay unanswered: by a link that is down, and by a program that does not say yes or no.
 const NO_LINK: Duration = Duration::from_secs(2);
+/// How long a request waits for a listener. On a wire, resolving address and route takes longer than a server needs to listen again after one
+/// connection (perftest's `-R` makes two in a row); here they take no time.
+const NO_LISTENER: Duration = Duration::from_secs(1);
 const NO_ANSWER: Duration = Duration::from_secs(60);
 
 /// Identifiers that one channel may have.
@@ -65,6 +68,8 @@ pub struct Id {
     pub qkey: u32,
     pub reported: u32,
     deadline: Option<Instant>,
+    /// A request that nobody listens for yet.
+    early: bool,
 }
 
 pub struct Event {
@@ -198,6 +203,7 @@ impl Core {
                 qkey: QKEY,
                 reported: 0,
                 deadline: None,
+                early: false,
             },
         );
         Ok(n)
@@ -272,9 +278,8 @@ impl Core {
         if id.state != State::RouteResolved {
             return Err(libc::EINVAL);
         }
-        let (ud, ps) = (id.ud, id.ps);
-        let data = mine
-            .clone()
+        let ud = id.ud;
+        mine.clone()
             .padded(if ud { private::SIDR_REQ } else { private::REQ })?;
         if ud && mine.qkey != 0 {
             id.qkey = mine.qkey;
@@ -284,14 +289,27 @@ impl Core {
             ..mine
         };
         id.state = State::ReqSent;
-        let (at, to, dst, src) = (id.at, id.to, id.dst, id.src);
-        let (Some(from), Some(to), Some(dst)) = (at, to, dst) else {
+        let (Some(from), Some(to)) = (id.at, id.to) else {
             return Err(libc::EINVAL);
         };
         if !(self.link_up)(from.card) || !(self.link_up)(to.card) {
             self.ids.get_mut(&n).expect("it is there").deadline = Some(now + NO_LINK);
             return Ok(());
         }
+        self.offer(n, now)
+    }
+
+    /// To the listener, if there is one; else it waits for one.
+    fn offer(&mut self, n: u32, now: Instant) -> Result<(), Errno> {
+        let id = &self.ids[&n];
+        let (ud, ps, src) = (id.ud, id.ps, id.src);
+        let (Some(from), Some(to), Some(dst)) = (id.at, id.to, id.dst) else {
+            return Err(libc::EINVAL);
+        };
+        let data = id
+            .mine
+            .clone()
+            .padded(if ud { private::SIDR_REQ } else { private::REQ })?;
         let mut found: Vec<(u32, &Id)> = self
             .ids
             .iter()
@@ -306,7 +324,9 @@ impl Core {
         // The one at this address before the one at any.
         found.sort_by_key(|(k, l)| (l.at.is_none(), *k));
         let Some((listener, l)) = found.first().map(|(k, l)| (*k, *l)) else {
-            return self.refuse(n, ud, reason::NO_LISTENER, reason::SIDR_UNSUPPORTED);
+            let id = self.ids.get_mut(&n).expect("it is there");
+            (id.early, id.deadline) = (true, Some(now + NO_LISTENER));
+            return Ok(());
         };
         let (channel, backlog) = (l.channel, l.backlog);
         let unread = self.channels.get(&channel).map_or(0, |c| {
@@ -349,6 +369,27 @@ impl Core {
         };
         self.tell(listener, event::CONNECT_REQUEST, 0, param, Some(child));
         Ok(())
+    }
+
+    /// Somebody has begun to listen: requests that came too early are offered again.
+    pub fn offer_early(&mut self, now: Instant) {
+        let mut early: Vec<u32> = self
+            .ids
+            .iter()
+            .filter(|(_, i)| i.early)
+            .map(|(k, _)| *k)
+            .collect();
+        early.sort_unstable();
+        for n in early {
+            let until = self.ids[&n].deadline;
+            self.ids.get_mut(&n).expect("it is there").early = false;
+            // it was complete when it was made
+            let _ = self.offer(n, now);
+            if let Some(id) = self.ids.get_mut(&n).filter(|i| i.early) {
+                // not this listener's: it does not wait longer for that
+                id.deadline = until;
+            }
+        }
     }
 
     /// The answer to a request that nobody takes.
@@ -565,6 +606,10 @@ impl Core {
                 continue;
             };
             let (ud, peer) = (id.ud, id.peer);
+            if std::mem::take(&mut id.early) {
+                let _ = self.refuse(n, ud, reason::NO_LISTENER, reason::SIDR_UNSUPPORTED);
+                continue;
+            }
             (id.state, id.peer, id.deadline) = (State::Over, None, None);
             self.event(n, event::UNREACHABLE, -libc::ETIMEDOUT);
             if let Some(p) = peer {

@@ -303,9 +303,14 @@ fn refusals() {
     ] {
         let id = b.routed(c, 0x40, space, &format!("10.0.0.1:{port}"));
         b.connect(c, id, 1, &[]).unwrap();
+        // it waits for a listener a second long
+        b.none(c);
+        b.now += Duration::from_millis(1001);
+        b.core.tick(b.now);
         let e = b.event(c);
         assert_eq!((e.event, e.status), (kind, status));
     }
+    assert_eq!(b.core.next_deadline(), None);
     // No such host.
     let id = b.create(c, 0x41, ps::TCP);
     b.resolve(c, id, "10.0.0.9:7174").unwrap();
@@ -319,6 +324,41 @@ fn refusals() {
     assert_eq!(b.connect(c, id, 1, &[1; 57]), Err(libc::EINVAL));
     b.connect(c, id, 1, &[1; 56]).unwrap();
     b.none(c);
+}
+
+/// A server that listens again after one connection may be later than the next request.
+#[test]
+fn a_request_waits_for_its_listener() {
+    for ps in [ps::TCP, ps::UDP] {
+        let mut b = Bench::new();
+        let (s, c) = (b.core.open(), b.core.open());
+        let a = b.routed(c, 0x20, ps, "10.0.0.1:7174");
+        b.connect(c, a, 5, &[1, 2, 3]).unwrap();
+        b.none(c);
+        // not these
+        b.listen(s, 0x11, ps, "10.0.0.1:7175");
+        b.listen(s, 0x12, ps, "10.0.0.2:7174");
+        b.none(s);
+        b.now += Duration::from_millis(900);
+        b.core.tick(b.now);
+        b.none(c);
+        b.listen(s, 0x10, ps, "10.0.0.1:7174");
+        let e = b.event(s);
+        assert_eq!((e.uid, e.event), (0x10, event::CONNECT_REQUEST));
+        // asked once: neither another listener nor the end of the second brings it again
+        b.listen(s, 0x13, ps, "10.0.0.1:7176");
+        b.now += Duration::from_secs(2);
+        b.core.tick(b.now);
+        b.none(s);
+        b.none(c);
+        // one whose program has gone is not offered
+        let gone = b.core.open();
+        let a = b.routed(gone, 0x21, ps, "10.0.0.1:7177");
+        b.connect(gone, a, 1, &[]).unwrap();
+        b.core.close(gone);
+        b.listen(s, 0x14, ps, "10.0.0.1:7177");
+        b.none(s);
+    }
 }
 
 #[test]
