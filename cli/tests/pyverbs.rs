@@ -73,15 +73,14 @@ fn every_module_on_a_lossy_wire() {
     assert!(f["lost"].as_u64().unwrap() > 0 && f["reordered"].as_u64().unwrap() > 0);
 }
 
-/// The core modules with the transport in software. (Those of librdmacm are left to the command line: a datagram can be lost with a program that ends right
-/// after its completion, docs/mini.md.)
+/// The same modules with the transport in software.
 #[test]
 fn core_modules_on_cards_without_transport() {
     if !installed() {
         return;
     }
     let modules =
-        "addr atomic cq cq_events cqex device fork mr pd qp qpex relaxed_ordering shared_pd";
+        "addr atomic cq cq_events cqex device fork mr pd qp qpex rdmacm relaxed_ordering shared_pd";
     let names: Vec<String> = modules
         .split_whitespace()
         .map(|m| format!("tests.test_{m}"))
