@@ -66,7 +66,24 @@ fn refused(option: &str) -> Option<&'static str> {
     device.then_some("the devices are chosen here (server metaroce0, client metaroce1). For other set-ups use `metaroce shell`")
 }
 
+/// What a tool says on stderr when the machine is too busy for it to measure the frequency of its clock; it gives up then.
+const NO_CLOCK: &str = "Correlation coefficient";
+/// So often is a run begun again for that.
+const AGAIN: u32 = 2;
+
 pub fn run(a: &SimArgs, timeout: u64, card_time: bool, args: &[String]) -> Result<u8> {
+    for _ in 0..AGAIN {
+        let (code, no_clock) = once(a, timeout, card_time, args)?;
+        if !no_clock {
+            return Ok(code);
+        }
+        note!("metaroce: the tool could not measure the clock of this machine, which is busy: once more");
+    }
+    once(a, timeout, card_time, args).map(|(code, _)| code)
+}
+
+/// The status, and whether it is only that the tool could not measure the machine's clock.
+fn once(a: &SimArgs, timeout: u64, card_time: bool, args: &[String]) -> Result<(u8, bool)> {
     let (tool, given) = split(args);
     if let Some(why) = given.iter().find_map(|x| refused(x)) {
         return Err(Usage(why.into()).into());
@@ -81,7 +98,7 @@ pub fn run(a: &SimArgs, timeout: u64, card_time: bool, args: &[String]) -> Resul
             .args(&given)
             .status()
             .with_context(|| format!("can't start {tool}"))?;
-        return Ok(exit_code(&st));
+        return Ok((exit_code(&st), false));
     }
     let args = with_defaults(&tool, given);
     let port = if args.iter().any(|x| x == "-p" || x.starts_with("--port")) {
@@ -134,7 +151,11 @@ pub fn run(a: &SimArgs, timeout: u64, card_time: bool, args: &[String]) -> Resul
     }
     kept?;
     say!("  results: {} (seed {})", dir.display(), a.seed());
-    Ok(code)
+    let gave_up = |name: &str| {
+        std::fs::read_to_string(dir.join(name)).is_ok_and(|text| text.contains(NO_CLOCK))
+    };
+    let no_clock = code != 0 && (gave_up("client.err") || gave_up("server.out"));
+    Ok((code, no_clock))
 }
 
 /// Starts both sides; the client's output is shown and kept.
@@ -171,17 +192,22 @@ fn both(
         .command(&side("metaroce1", Some("127.0.0.1")))?
         .stdin(Stdio::null())
         .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
         .spawn()
         .with_context(|| format!("can't start {tool}"))?;
+    let errors = client.stderr.take().expect("it was asked for");
+    let errors_copy = s.dir.join("client.err");
+    let told = std::thread::spawn(move || show(errors, &errors_copy, |l| note!("{l}")));
     let pipe = client.stdout.take().expect("it was asked for");
     let copy = s.dir.join("client.out");
-    let shown = std::thread::spawn(move || show(pipe, &copy));
+    let shown = std::thread::spawn(move || show(pipe, &copy, |l| say!("{l}")));
     let st = s.wait_all(
         &mut [server, client],
         Some(Duration::from_secs(timeout)),
         quiet,
     )?;
     let _ = shown.join();
+    let _ = told.join();
     // the status of the side that failed, not of the one that was ended for it
     let ended = 128 + libc::SIGTERM as u8;
     Ok(st.map(|v| {
@@ -239,11 +265,12 @@ fn listening(s: &Session, server: &mut Child, port: Option<u16>) -> Result<bool>
     }
 }
 
-fn show(pipe: impl std::io::Read, copy: &Path) {
+/// Shows what comes, and keeps it.
+fn show(pipe: impl std::io::Read, copy: &Path, on: impl Fn(&str)) {
     use std::io::Write;
     let mut f = File::create(copy).ok();
     for l in BufReader::new(pipe).lines().map_while(|l| l.ok()) {
-        say!("{l}");
+        on(&l);
         if let Some(f) = &mut f {
             let _ = writeln!(f, "{l}");
         }

@@ -61,6 +61,24 @@ fn tools_that_send_nothing() {
     }
 }
 
+/// perftest gives up on a machine that is too busy to measure its clock: it gets two more chances.
+#[test]
+fn tools_that_find_no_clock() {
+    let lab = Lab::new();
+    let script = lab.dir.join("busy");
+    let path = script.to_str().unwrap();
+    for (bad, code) in [(2, 0), (9, 1)] {
+        let text = format!(
+            "#!/bin/sh\necho >> $0.n\n[ $(wc -l < $0.n) -gt {bad} ] && exit 0\necho 'Correlation coefficient r^2: 0.5 < 0.9' >&2\nexit 1\n"
+        );
+        fs::write(&script, text).unwrap();
+        fs::set_permissions(&script, fs::Permissions::from_mode(0o755)).unwrap();
+        let _ = fs::remove_file(format!("{path}.n"));
+        let o = lab.metaroce(&["perftest", path]).wait(60).code(code);
+        assert_eq!(o.err.matches("once more").count(), 2, "{}", o.err);
+    }
+}
+
 #[test]
 fn exit_codes() {
     let lab = Lab::new();
@@ -207,9 +225,13 @@ fn cards_in_the_background() {
         .says("BW average");
     capture.wait(30).ok();
     assert!(packets(&cap) >= 50, "the capture has the traffic");
-    let o = lab.metaroce(&["status", "--json"]).wait(30).ok();
-    let v: serde_json::Value = serde_json::from_str(&o.out).unwrap();
-    assert_eq!((&v["cards"], &v["clients"]), (&2.into(), &0.into()));
+    // a program's end is noticed when its socket closes, some time after its parent has seen it
+    until("the programs are gone", 10, || {
+        let o = lab.metaroce(&["status", "--json"]).wait(30).ok();
+        let v: serde_json::Value = serde_json::from_str(&o.out).unwrap();
+        assert_eq!(v["cards"], 2);
+        v["clients"] == 0
+    });
     let o = lab.metaroce(&["stats", "--json"]).wait(30).ok();
     let v: serde_json::Value = serde_json::from_str(&o.out).unwrap();
     let sent = v[1]["counters"].as_array().unwrap();

@@ -222,6 +222,10 @@ impl Engine {
             cqe::length.put(&mut b, e.length as u64);
         }
         self.stamp(&mut b);
+        let unanswered = !matches!(qp.half, Half::Rc(_));
+        if unanswered && (status == Status::Success || self.is_late(qp.qpn)) {
+            return self.complete_late(qp.scq, qp.qpn, b);
+        }
         self.complete(qp.scq, qp.qpn, b);
     }
 

@@ -140,6 +140,7 @@ impl Engine {
                 if let Some(mut qp) = self.qps[index(id)].take() {
                     self.send_answers(&mut qp);
                 }
+                self.forget_late(id);
                 released(held, r);
                 Ok(0)
             }
@@ -305,6 +306,7 @@ impl Engine {
                 released(qp.holds(), r);
                 self.send_answers(&mut qp);
                 qp.reset();
+                self.forget_late(id);
             }
             (QpState::Err, QpState::Err) => {}
             (_, QpState::Err) => self.end(&mut qp),

@@ -6,7 +6,7 @@ use super::qp::{Half, Qp, Srq};
 use super::raw::Rings;
 use super::rng::Rng;
 use crate::card::dma::Memory;
-use metaroce_hdl_spec::cqe::event;
+use metaroce_hdl_spec::cqe::{cqe, event};
 use metaroce_hdl_spec::regs::{db_cq, db_eq, db_queue, doorbell, RAW_QPN_BITS};
 use metaroce_hdl_spec::wqe::sq;
 use metaroce_protocol::model::Action;
@@ -27,6 +27,15 @@ pub struct Port {
     pub mac: [u8; 6],
     /// Ethernet MTU in bytes.
     pub mtu: u32,
+}
+
+/// A send completion of a QP that gets no acknowledgement: it waits until the card has the frame, so that a program may end after it.
+pub struct Late {
+    /// What [`Rings::sent`] said behind the frame.
+    frames: u16,
+    cq: u16,
+    qpn: u32,
+    body: [u8; 64],
 }
 
 /// Objects that this process may have: MRs, QPs, CQs, PDs.
@@ -57,6 +66,10 @@ pub struct Engine {
     pub blocked: bool,
     /// Until when the thread sleeps, if it does.
     pub asleep: Option<u64>,
+    /// In the order of their frames.
+    pub late: VecDeque<Late>,
+    /// The thread looks again soon.
+    pub napping: bool,
     /// QPs that an event of a CQ has broken.
     pub doomed: Vec<u16>,
     pub actions: Vec<Action>,
@@ -96,6 +109,8 @@ impl Engine {
             interrupt: false,
             blocked: false,
             asleep: None,
+            late: VecDeque::new(),
+            napping: false,
             doomed: Vec::new(),
             actions: Vec::new(),
             iov: Vec::new(),
@@ -195,6 +210,41 @@ impl Engine {
                 self.doomed.push(index(qpn) as u16);
             }
         }
+    }
+
+    /// The same of a send of UC or UD, when its frame, and those before it, have been read by the card.
+    pub fn complete_late(&mut self, cq: u16, qpn: u32, body: [u8; 64]) {
+        let frames = self.rings.sent();
+        self.late.push_back(Late {
+            frames,
+            cq,
+            qpn,
+            body,
+        });
+    }
+
+    /// A completion of this QP waits, so that those behind it wait, too.
+    pub fn is_late(&self, qpn: u32) -> bool {
+        self.late.iter().any(|l| l.qpn == qpn)
+    }
+
+    /// Completions whose frames the card has.
+    pub fn release(&mut self) {
+        while let Some(frames) = self.late.front().map(|l| l.frames) {
+            if !self.rings.read(frames) {
+                break;
+            }
+            if let Some(mut l) = self.late.pop_front() {
+                cqe::timestamp.put(&mut l.body, self.clock.now());
+                self.complete(l.cq, l.qpn, l.body);
+            }
+        }
+        self.end_doomed();
+    }
+
+    /// The QP is gone, or begins anew.
+    pub fn forget_late(&mut self, qpn: u32) {
+        self.late.retain(|l| l.qpn != qpn);
     }
 
     /// QPs whose completions have no place any more.

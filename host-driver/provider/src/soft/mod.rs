@@ -185,6 +185,9 @@ impl Shared {
                 if !e.queue.is_empty() {
                     e.transmit(BATCH);
                 }
+                if !e.late.is_empty() {
+                    e.release();
+                }
                 call = self.must_call(e);
             }
             drop(guard);
@@ -218,7 +221,10 @@ impl Shared {
     /// The thread sleeps, and there is something that only it does, or sooner than it meant to look.
     fn must_call(&self, e: &mut Engine) -> bool {
         let Some(until) = e.asleep else { return false };
-        let call = e.interrupt || !e.queue.is_empty() || e.deadline().is_some_and(|d| d < until);
+        let call = e.interrupt
+            || !e.queue.is_empty()
+            || (!e.late.is_empty() && !e.napping)
+            || e.deadline().is_some_and(|d| d < until);
         if call {
             e.asleep = None;
         }
@@ -265,6 +271,7 @@ impl Shared {
             let mut more = e.receive(BATCH);
             e.fire_timers();
             more |= e.transmit(BATCH) && !e.blocked;
+            e.release();
             let interrupt = core::mem::take(&mut e.interrupt);
             let mut sleep = Duration::ZERO;
             if !more && !interrupt {
@@ -272,7 +279,8 @@ impl Shared {
                 let deadline = e.deadline().unwrap_or(u64::MAX);
                 e.asleep = Some(deadline);
                 sleep = Duration::from_nanos(e.clock.wait(deadline)).clamp(NAP, LONG);
-                if e.blocked {
+                e.napping = e.blocked || !e.late.is_empty();
+                if e.napping {
                     sleep = BLOCKED;
                 }
             }

@@ -107,6 +107,20 @@ impl Rings {
         self.tx_done == self.tx_next
     }
 
+    /// Frames sent so far, modulo 2^16.
+    pub fn sent(&self) -> u16 {
+        self.tx_next
+    }
+
+    /// The card has read the first `sent` frames, which were all that there were when [`Rings::sent`] said so.
+    pub fn read(&mut self, sent: u16) -> bool {
+        let ahead = |s: &Self| (sent.wrapping_sub(s.tx_done) as i16) > 0;
+        if ahead(self) {
+            self.look();
+        }
+        !ahead(self)
+    }
+
     /// How far is the card?
     fn look(&mut self) {
         // SAFETY: an aligned word behind the slots, which the card writes.

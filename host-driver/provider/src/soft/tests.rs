@@ -6,10 +6,12 @@ use super::rng::Rng;
 use crate::card::dma::Memory;
 use crate::card::{Card, Dma, Errno, Events};
 use metaroce_hdl_spec::cmd::{self, op};
+use metaroce_hdl_spec::cqe::cqe;
 use metaroce_hdl_spec::regs::{db_queue, doorbell, raw_tx, RAW_SLOT};
 use metaroce_hdl_spec::table::qp_type;
 use metaroce_hdl_spec::wqe::{self, sq};
 use metaroce_protocol::qp::{attr, QpState};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 
 /// A raw card whose frames are kept.
@@ -17,6 +19,8 @@ use std::sync::{Arc, Mutex};
 struct Kept {
     frames: Mutex<Vec<Vec<u8>>>,
     ring: Mutex<u64>,
+    /// It does not say how far it is.
+    silent: AtomicBool,
 }
 
 fn pages(bytes: usize) -> *mut u8 {
@@ -37,6 +41,9 @@ impl Card for Kept {
                 unsafe {
                     let slot = std::slice::from_raw_parts((base + at) as *const u8, len + 4);
                     self.frames.lock().unwrap().push(slot.to_vec());
+                    if self.silent.load(Ordering::Relaxed) {
+                        return;
+                    }
                     let done = (base + 256 * RAW_SLOT as u64) as *mut u64;
                     done.write((raw_tx::index.get(&v) + 1) & 0xffff);
                 }
@@ -235,6 +242,10 @@ impl Side {
         } else {
             (n >> 8) as u64 % if ud { 1024 } else { 5000 }
         };
+        self.request(op, len);
+    }
+
+    fn request(&mut self, op: u8, len: u64) {
         let mut unit = [0u8; 64];
         sq::opcode.put(&mut unit, op as u64);
         sq::signaled.put(&mut unit, 1);
@@ -263,6 +274,61 @@ impl Side {
         self.e.rung(reg, u64::from_le_bytes(v));
         self.e.transmit(64);
     }
+
+    /// Completions so far, of the first lap.
+    fn completions(&self) -> Vec<u64> {
+        (0..64)
+            // SAFETY: entries of the ring.
+            .map(|i| unsafe { std::slice::from_raw_parts(self.cq_ring.add(64 * i), 64) })
+            .take_while(|e| cqe::phase.get(e) == 1)
+            .map(|e| cqe::status.get(e))
+            .collect()
+    }
+}
+
+/// A UC message has completed when the card has its frames, not when they are in the ring: a program may end right after it. What comes behind it waits, too,
+/// and a QP that is destroyed leaves nothing.
+#[test]
+fn completions_wait_for_the_card() {
+    let mut s = Side::new(0);
+    let start = |s: &mut Side| {
+        s.renew(qp_type::UC);
+        let init = attr::PKEY_INDEX | attr::PORT | attr::ACCESS_FLAGS;
+        s.modify(0, QpState::Init, init, 5);
+        let rtr = attr::AV | attr::PATH_MTU | attr::DEST_QPN | attr::RQ_PSN;
+        s.modify(0, QpState::Rtr, rtr, 5);
+        s.modify(0, QpState::Rts, attr::SQ_PSN, 5);
+    };
+    start(&mut s);
+    s.request(wqe::op::WRITE, 3000);
+    s.e.release();
+    assert_eq!(s.completions(), [0], "the card is as fast as this");
+    s.card.silent.store(true, Ordering::Relaxed);
+    s.request(wqe::op::WRITE, 3000);
+    s.e.release();
+    assert_eq!(s.completions(), [0]);
+    // an error behind it, of a request that sends nothing
+    s.request(wqe::op::READ, 8);
+    s.e.release();
+    assert_eq!(s.completions(), [0]);
+    s.card.silent.store(false, Ordering::Relaxed);
+    let sent = s.e.rings.sent();
+    // SAFETY: behind the slots, as the card writes it.
+    unsafe {
+        let done = (*s.card.ring.lock().unwrap() + 256 * RAW_SLOT as u64) as *mut u64;
+        done.write(sent as u64);
+    }
+    s.e.release();
+    let all = s.completions();
+    assert_eq!(all[..2], [0, 0], "{all:?}");
+    assert!(all.len() > 2 && all[2] != 0, "{all:?}");
+    start(&mut s);
+    s.card.silent.store(true, Ordering::Relaxed);
+    s.request(wqe::op::WRITE, 8);
+    assert!(s.e.is_late(s.qpn));
+    s.command(op::DESTROY_QP, s.qpn, |_| {});
+    s.qpn = 0;
+    assert!(s.e.late.is_empty());
 }
 
 #[test]

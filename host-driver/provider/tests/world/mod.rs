@@ -226,6 +226,9 @@ pub fn pyverbs(w: &World) -> Option<String> {
     std::fs::create_dir(&dir).unwrap();
     for f in std::fs::read_dir(tests).unwrap() {
         let from = f.unwrap().path();
+        if !from.is_file() {
+            continue;
+        }
         let name = from.file_name().unwrap().to_str().unwrap().to_string();
         let packed = name.strip_suffix(".gz");
         let data = match packed {
