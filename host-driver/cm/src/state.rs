@@ -376,7 +376,7 @@ impl Core {
         let mut early: Vec<u32> = self
             .ids
             .iter()
-            .filter(|(_, i)| i.early)
+            .filter(|(_, i)| i.early && i.state == State::ReqSent)
             .map(|(k, _)| *k)
             .collect();
         early.sort_unstable();
